@@ -1,7 +1,7 @@
 from .analysis import analyze as analyze
-from .analysis import measure as measure
 from .estimating import Estimate as Estimate
 from .estimating import estimate as estimate
+from .measuring import measure as measure
 from .options import Options as Options
 from .repeated_tokens import repeated_roles as repeated_roles
 from .roles import find_roles as find_roles

@@ -29,17 +29,14 @@ from headcount.analysis.profiles import (
 from headcount.analysis.pseudo_targets import translated
 from headcount.analysis.repeated_tokens import repeated_profiles
 from headcount.analysis.roles import Conditions, find_roles, judged, tendencies
-from headcount.analysis.streaming import CorpusUnits, Totals, run
+from headcount.analysis.streaming import CorpusUnits, Totals
 from headcount.core import (
-    MAX_TOKENS,
     HeadTable,
-    KernelName,
     ModelError,
     Progress,
     name_of,
     processes,
     silent,
-    spread,
     together,
 )
 from headcount.corpora import (
@@ -57,7 +54,13 @@ from headcount.corpora import (
     take_census,
     with_baselines,
 )
-from headcount.measures import Confidence, Sums, confidence_variant, measures_of
+from headcount.measures import (
+    Confidence,
+    Sums,
+    confidence_variant,
+    further_columns,
+    measures_of,
+)
 from headcount.models import (
     Loaded,
     as_loaded,
@@ -68,42 +71,9 @@ from headcount.models import (
     signature,
     versions,
 )
-from headcount.results import Analysis, Example, FewTexts, Roles, RunRecord, Untested
+from headcount.results import Analysis, ColumnWords, Example, FewTexts, Roles, RunRecord, Untested
 from headcount.tap import check_not_split, chosen
 from headcount.vocabulary import LinkWords, words_of_link
-
-
-def measure(
-    model: Loaded | PreTrainedModel,
-    corpus: Corpus,
-    measures: Sequence[type[Sums]] | None = None,
-    tokenizer: Tokenizer | None = None,
-    windows: bool = False,
-    window: int | None = None,
-    kernel: KernelName = "auto",
-) -> HeadTable:
-    """Take measures, including your own, in one pass; gives numbers only, no roles.
-
-    Args:
-        model: the result of `load`, or a plain model together with its tokenizer.
-        corpus: what to measure on; encoder-decoders need parallel text.
-        measures: the measures to take; by default all that fit the model, and sentences or images.
-        tokenizer: the tokenizer of a plain model.
-        windows: whether to read texts that are too long in windows instead of truncating them.
-        window: the length of windows in tokens; by default as many as the model takes.
-        kernel: what computes attention, see `Options.kernel`.
-    """
-    loaded = as_loaded(model, tokenizer)
-    encoder = encoder_of(loaded, corpus, windows=windows, window=window)
-    if measures is None:
-        measures = measures_of(loaded.anatomy, corpus.inputs)
-    census = take_census(corpus, encoder)
-    check_memory(loaded, census.longest, census.num_rows, MAX_TOKENS, measured=True)
-    work = Batches(corpus, encoder, census).units()
-    its = chosen(kernel, loaded.model, loaded.anatomy, census.longest).kernel
-    of_unit = partial(run, loaded.model, loaded.anatomy, measures=measures, kernel=its)
-    totals = sum(spread(of_unit, work, "parts of the corpus"), start=Totals())
-    return head_table(loaded.heads, totals, measures)
 
 
 def analyze(
@@ -113,6 +83,7 @@ def analyze(
     out: str | Path | None = None,
     progress: Progress = silent,
     tokenizer: Tokenizer | None = None,
+    measures: Sequence[str | type[Sums]] = (),
 ) -> Analysis:
     """Measure every head of a model over a corpus in one pass, and assign roles.
 
@@ -126,16 +97,19 @@ def analyze(
             some there resumes. Write the results with its `write`.
         progress: called with the stage and the progress of the pass.
         tokenizer: the tokenizer of a plain model.
+        measures: further measures beside those of headcount, your own or by a plug-in's name.
 
     Raises:
         CorpusError: if the corpus can't be read, or not with this tokenizer.
+        InputError: if no measure has a name that is given.
         ModelError: if the model's attention can't be observed, or is not finite.
     """
     check_is_corpus(corpus)
     loaded, folder = as_loaded(model, tokenizer), None if out is None else Path(out)
     with TemporaryDirectory() as temporary:  # for the state of a run without a folder
         place = folder or Path(temporary)
-        return _Analyzing(loaded, corpus, options or Options(), place, progress).analysis()
+        run = _Analyzing(loaded, corpus, options or Options(), place, progress, measures)
+        return run.analysis()
 
 
 @final
@@ -155,7 +129,13 @@ class _Analyzing:
     """The steps of one analysis and the state they share."""
 
     def __init__(
-        self, loaded: Loaded, corpus: Corpus, options: Options, out: Path, progress: Progress
+        self,
+        loaded: Loaded,
+        corpus: Corpus,
+        options: Options,
+        out: Path,
+        progress: Progress,
+        further: Sequence[str | type[Sums]] = (),
     ) -> None:
         self.loaded, self.options = loaded, options
         self.out, self.progress = out, progress
@@ -164,7 +144,7 @@ class _Analyzing:
         self.no_induction: str | None = None
         sharpness = confidence_variant(options.exclude_keys, options.exclude_queries)
         self.anatomy = loaded.anatomy
-        measures = measures_of(self.anatomy, corpus.inputs)
+        measures = measures_of(self.anatomy, corpus.inputs, further)
         self.measures = tuple(sharpness if each is Confidence else each for each in measures)
         options.check_fit(corpus.inputs)
         check_has_heads(loaded)
@@ -263,6 +243,12 @@ class _Analyzing:
     @property
     def _named(self) -> RelationNames:
         return RelationNames(self.census.relations, self.census.links)
+
+    @property
+    def _further_columns(self) -> dict[str, ColumnWords]:
+        """What the columns of further measures say."""
+        columns = further_columns(self.measures)
+        return {key: ColumnWords.of(each) for key, each in columns.items()}
 
     @cached_property
     def _link_words(self) -> dict[str, LinkWords]:
@@ -419,6 +405,7 @@ class _Analyzing:
             few_texts=self._few_texts(),
             untested=self._untested(profiles),
             links=self._link_words,
+            columns=self._further_columns,
             thresholds=self.options.thresholds,
             warnings=tuple(warnings),
             timings=timings_of(self.timings, self.read),

@@ -179,7 +179,7 @@ class _Layer:
 
     def _column(self, name: str, count: int) -> np.ndarray:
         """A column of the head table for this layer; NaN where it was not measured."""
-        sums = self._sums(next(each for each in MEASURES if name in each.columns))
+        sums = self._sums(next(each for each in MEASURES if name in each.names()))
         return np.full(count, np.nan) if sums is None else sums.value()[name].numpy()
 
     def _blocks(self) -> np.ndarray | None:
@@ -298,12 +298,12 @@ INTEGERS = ("positional_offset", "rare_cases")
 
 def head_table(heads: Heads, totals: Totals, measures: Sequence[type[Sums]]) -> HeadTable:
     """One row per head; NaN if a measure did not apply to the layer."""
-    columns: dict[str, list[float]] = {name: [] for measure in measures for name in measure.columns}
+    columns: dict[str, list[float]] = {name: [] for measure in measures for name in measure.names()}
     for measure in measures:
         for place, count in _layers(heads):
             sums = totals.sums.get((measure, place))
             value = {} if sums is None else sums.value()
-            for name in measure.columns:
+            for name in measure.names():
                 numbers = value.get(name, torch.full((count,), torch.nan))
                 columns[name] += numbers.double().tolist()
     table = HeadTable.of(heads, columns)

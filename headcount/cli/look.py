@@ -73,6 +73,8 @@ class Analyze(
     links: tuple[str, ...] = ()
     """Relations of your own between words: names of plug-ins' relations, or misc.KEY for numbers of
     words in column 10 of a treebank (KEY=3 or KEY=3,5). A field links of .jsonl is read anyway."""
+    measures: tuple[str, ...] = ()
+    """Measures of plug-ins to take, too, by their names."""
     limit: int | None = None
     """Largest number of sentences or images to read; all by default."""
     stream: bool = False
@@ -122,7 +124,8 @@ class Analyze(
 
     def measure(self, read: "models.Loaded", progress: Report) -> "results.Analysis":
         """Analyse."""
-        return analysis.analyze(read, self.texts, self.how, self.out, progress)
+        further = {"progress": progress, "measures": self.measures}
+        return analysis.analyze(read, self.texts, self.how, self.out, **further)
 
     def store(self, found: "results.Analysis") -> None:
         """Write tables and record."""

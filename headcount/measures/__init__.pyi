@@ -25,7 +25,10 @@ from .reductions import Sides as Sides
 from .reductions import check_finite as check_finite
 from .reductions import segments as segments
 from .registry import IMAGE_MEASURES as IMAGE_MEASURES
+from .registry import MEASURED as MEASURED
 from .registry import MEASURES as MEASURES
+from .registry import REGISTRY as REGISTRY
+from .registry import further_columns as further_columns
 from .registry import measures_of as measures_of
 from .relation_tests import RelationTests as RelationTests
 from .sums import Sums as Sums

@@ -17,16 +17,29 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from headcount import numbers
 from headcount.measures.reductions import Attention
 from headcount.measures.sums import Sums, over_queries
 from headcount.tap import Reduction
+from headcount.vocabulary import IMAGES, TEXTS, ColumnEntry
 
 
 @dataclass(frozen=True)
 class Confidence(Sums):
     """Mean over content queries of the largest weight on a content key."""
 
-    columns = ("confidence",)
+    name = "confidence"
+    takes = (TEXTS, IMAGES)
+    columns = (
+        ColumnEntry(
+            "confidence",
+            "confidence",
+            "Sharpness",
+            "mean over queries of the largest weight",
+            numbers.weight,
+            "V 4",
+        ),
+    )
     needs = frozenset({Reduction.PEAK})
     exclude_keys: ClassVar[bool] = True
     """Whether special tokens are excluded as keys."""

@@ -14,9 +14,11 @@ from typing import final
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from headcount import numbers
 from headcount.measures.reductions import Attention
 from headcount.measures.sums import Sums, over_queries
 from headcount.tap import Reduction
+from headcount.vocabulary import IMAGES, TEXTS, ColumnEntry
 
 
 @final
@@ -24,7 +26,18 @@ from headcount.tap import Reduction
 class Entropy(Sums):
     """Mean over all queries of the entropy of the weights, in nats."""
 
-    columns = ("entropy",)
+    name = "entropy"
+    takes = (TEXTS, IMAGES)
+    columns = (
+        ColumnEntry(
+            "entropy",
+            "entropy (nats)",
+            "Sharpness",
+            "mean entropy of a query's weights, natural log",
+            numbers.weight,
+            "C 3.3",
+        ),
+    )
     needs = frozenset({Reduction.ENTROPY})
 
     entropy: Float[Tensor, " head"]

@@ -16,9 +16,11 @@ from typing import final
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from headcount import numbers
 from headcount.measures.reductions import Attention
 from headcount.measures.sums import Sums, over_queries
 from headcount.tap import Reduction
+from headcount.vocabulary import WEIGHTS, ColumnEntry
 
 
 @final
@@ -26,7 +28,18 @@ from headcount.tap import Reduction
 class LearnedSink(Sums):
     """Mean over all queries of the weight that goes to no key."""
 
-    columns = ("attn_none",)
+    name = "learned_sink"
+    columns = (
+        ColumnEntry(
+            "attn_none",
+            "weight on the learned sink (no token)",
+            WEIGHTS,
+            "mean weight that goes to no token, which a learned sink takes",
+            numbers.percent,
+            "[gpt-oss](https://arxiv.org/abs/2508.10925) 2",
+            rests="learned sink (no token)",
+        ),
+    )
     needs = frozenset({Reduction.NONE})
 
     none: Float[Tensor, " head"]

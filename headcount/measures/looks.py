@@ -42,6 +42,7 @@ WIDTH = 2 * REACH + 1
 class Looks(Sums):
     """Hits and cases of every offset up to `REACH`, by half of the corpus and by unit."""
 
+    name = "looks"
     needs = frozenset({Reduction.PEAK_LATER})
 
     hits: Int[Tensor, "half head bin"]

@@ -18,16 +18,55 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from headcount import numbers
 from headcount.measures.reductions import Attention
 from headcount.measures.sums import Sums, over_queries
 from headcount.tap import Reduction
+from headcount.vocabulary import IMAGES, ColumnEntry
+
+_GROUP = "Norm-weighted"
+VALUE_NORM = ColumnEntry(
+    "value_norm",
+    "norm of the values",
+    _GROUP,
+    "mean norm of the values, ‖f(x)‖",
+    numbers.weight,
+    "N 2",
+)
 
 
 @dataclass(frozen=True)
 class Norms(Sums):
     """Mean value norm, and the share of the weighted norms on three classes of keys."""
 
-    columns = ("value_norm", "norm_first", "norm_sep", "norm_punct")
+    name = "norms"
+    columns = (
+        VALUE_NORM,
+        ColumnEntry(
+            "norm_first",
+            "norm share of the first token",
+            _GROUP,
+            "share of the sum of ‖A f(x)‖ that comes from the first token",
+            numbers.percent,
+            "N 2",
+        ),
+        ColumnEntry(
+            "norm_sep",
+            "norm share of separators",
+            _GROUP,
+            "share of the sum of ‖A f(x)‖ that comes from separators",
+            numbers.percent,
+            "N 2",
+        ),
+        ColumnEntry(
+            "norm_punct",
+            "norm share of punctuation",
+            _GROUP,
+            "share of the sum of ‖A f(x)‖ that comes from punctuation",
+            numbers.percent,
+            "N 2",
+        ),
+    )
     needs = frozenset({Reduction.VALUE_NORM, Reduction.NORM_MASS})
 
     value_norm: Float[Tensor, " head"]
@@ -50,7 +89,7 @@ class Norms(Sums):
         """`value_norm` and three shares; NaN if no output projection was found."""
         shares = self.weighted[:, 1:] / self.weighted[:, :1]
         return dict(
-            zip(Norms.columns, (self.value_norm / self.keys, *shares.unbind(-1)), strict=True)
+            zip(Norms.names(), (self.value_norm / self.keys, *shares.unbind(-1)), strict=True)
         )
 
 
@@ -59,7 +98,19 @@ class Norms(Sums):
 class PatchNorms(Norms):
     """Mean value norm, and the share of the weighted norms on the class token, of images."""
 
-    columns = ("value_norm", "norm_class")
+    name = "patch_norms"
+    takes = (IMAGES,)
+    columns = (
+        VALUE_NORM,
+        ColumnEntry(
+            "norm_class",
+            "norm share of the class token",
+            _GROUP,
+            "share of the sum of ‖A f(x)‖ that comes from the class token",
+            numbers.percent,
+            "N 2",
+        ),
+    )
 
     has_class: Int[Tensor, ""]
     """Number of images whose first token is special; 0 in models without a class token."""

@@ -74,13 +74,15 @@ import torch
 from jaxtyping import Bool, Float, Int, Int64
 from torch import Tensor
 
+from headcount import numbers
 from headcount.core import Grid
 from headcount.measures.looks import case_sums, hit_sums, later
 from headcount.measures.reductions import OFFSETS, Attention, Sides
 from headcount.measures.sums import ImageSums, over_queries
+from headcount.measures.surface import ON_ITSELF
 from headcount.measures.units import Moments, Slots
 from headcount.tap import Reduction
-from headcount.vocabulary import TRAITS
+from headcount.vocabulary import TRAITS, WEIGHTS, ColumnEntry
 
 BESIDE = 1
 """Largest displacement, in rows and in columns, whose weights are counted on their own."""
@@ -193,6 +195,7 @@ DISPLACEMENTS = tuple(displacements(REACH))
 class PatchLooks(ImageSums):
     """Hits and cases of every displacement up to `REACH`, by half of the corpus and by unit."""
 
+    name = "patch_looks"
     needs = frozenset({Reduction.PEAK_LATER})
 
     hits: Int[Tensor, "half head bin"]
@@ -264,6 +267,7 @@ def _numbers(target_QO: Tensor) -> Tensor:
 class PatchSpots(ImageSums):
     """Weight on every place of the grid, by half of the images."""
 
+    name = "patch_spots"
     needs = frozenset({Reduction.COLUMN})
 
     weight: Float[Tensor, "half head patch"]
@@ -318,6 +322,7 @@ class PatchCases:
 class PatchTraits(PatchCases, ImageSums):
     """Weight on classes of keys and closeness, by half of the corpus and by unit, and chance's."""
 
+    name = "patch_traits"
     needs = frozenset({Reduction.FIRST, Reduction.BESIDE, Reduction.GRID_MASS})
 
     weight: Float[Tensor, "half trait head"]
@@ -416,16 +421,75 @@ class _ClassCases:
 class PatchWeights(ImageSums):
     """Mean weight on eight kinds of keys, and mean attention distance in patches."""
 
+    name = "patch_weights"
     columns = (
-        "attn_self",
-        "attn_class",
-        "attn_left",
-        "attn_right",
-        "attn_above",
-        "attn_below",
-        "attn_row",
-        "attn_column",
-        "attn_distance",
+        ON_ITSELF,
+        ColumnEntry(
+            "attn_class",
+            "weight on the class token",
+            WEIGHTS,
+            "mean weight on the class token",
+            numbers.percent,
+            "C 3.2",
+            rests="class token",
+            norm="norm_class",
+        ),
+        ColumnEntry(
+            "attn_left",
+            "weight on the patch to the left",
+            WEIGHTS,
+            "mean weight of patches on it",
+            numbers.percent,
+            "after C 3.1",
+        ),
+        ColumnEntry(
+            "attn_right",
+            "weight on the patch to the right",
+            WEIGHTS,
+            "mean weight of patches on it",
+            numbers.percent,
+            "after C 3.1",
+        ),
+        ColumnEntry(
+            "attn_above",
+            "weight on the patch above",
+            WEIGHTS,
+            "mean weight of patches on it",
+            numbers.percent,
+            "after C 3.1",
+        ),
+        ColumnEntry(
+            "attn_below",
+            "weight on the patch below",
+            WEIGHTS,
+            "mean weight of patches on it",
+            numbers.percent,
+            "after C 3.1",
+        ),
+        ColumnEntry(
+            "attn_row",
+            "weight on the own row",
+            WEIGHTS,
+            "mean weight of patches on their row",
+            numbers.percent,
+            "-",
+        ),
+        ColumnEntry(
+            "attn_column",
+            "weight on the own column",
+            WEIGHTS,
+            "mean weight of patches on their column",
+            numbers.percent,
+            "-",
+        ),
+        ColumnEntry(
+            "attn_distance",
+            "mean attention distance (patches)",
+            "Reach",
+            "mean distance between a patch and what it attends to, class token left out",
+            numbers.weight,
+            "D figure 7",
+        ),
     )
     needs = frozenset({Reduction.DIAGONALS, Reduction.FIRST, Reduction.BESIDE, Reduction.GRID_MASS})
 
@@ -472,4 +536,4 @@ class PatchWeights(ImageSums):
         shares = [*(self.on_tokens / self.tokens).unbind(-1)]
         shares += [*(self.on_patches / self.patches).unbind(-1)]
         distance = self.distance / self.measured
-        return dict(zip(self.columns, (*shares, distance), strict=True))
+        return dict(zip(self.names(), (*shares, distance), strict=True))

@@ -24,10 +24,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from headcount import numbers
 from headcount.measures.looks import around
 from headcount.measures.reductions import OFFSETS, Attention, Sides
 from headcount.measures.sums import Sums
 from headcount.tap import Reduction
+from headcount.vocabulary import ColumnEntry
 
 ALONE = 0.4
 """Excess from which one feature alone determines the pattern."""
@@ -35,17 +37,56 @@ BOTH = 0.2
 """Excess that each of v and d needs in vertical+diagonal."""
 
 
+_GROUP = "Pattern of the map"
+
+
 @final
 @dataclass(frozen=True)
 class Patterns(Sums):
     """Share of maps (one per sentence) that show each pattern."""
 
+    name = "patterns"
     columns = (
-        "pattern_vertical",
-        "pattern_diagonal",
-        "pattern_vertical_diagonal",
-        "pattern_block",
-        "pattern_heterogeneous",
+        ColumnEntry(
+            "pattern_vertical",
+            "vertical",
+            _GROUP,
+            "share of maps in which a few keys get all the weight",
+            numbers.percent,
+            "K 4.1",
+        ),
+        ColumnEntry(
+            "pattern_diagonal",
+            "diagonal",
+            _GROUP,
+            "share of maps in which a fixed offset gets the weight",
+            numbers.percent,
+            "K 4.1",
+        ),
+        ColumnEntry(
+            "pattern_vertical_diagonal",
+            "vertical and diagonal",
+            _GROUP,
+            "share of maps that are both",
+            numbers.percent,
+            "K 4.1",
+        ),
+        ColumnEntry(
+            "pattern_block",
+            "block",
+            _GROUP,
+            "share of maps whose weight stays inside segments",
+            numbers.percent,
+            "K 4.1",
+        ),
+        ColumnEntry(
+            "pattern_heterogeneous",
+            "heterogeneous",
+            _GROUP,
+            "share of maps that are none of these",
+            numbers.percent,
+            "K 4.1",
+        ),
     )
     needs = frozenset({Reduction.COLUMN, Reduction.DIAGONALS, Reduction.OWN_SEGMENT})
 
@@ -69,7 +110,7 @@ class Patterns(Sums):
     def value(self) -> dict[str, Float[Tensor, " head"]]:
         """Five shares that add up to 1; the share of blocks is NaN if no map had two segments."""
         shares = self.maps.double() / self.maps.sum(-1, keepdim=True)
-        values = dict(zip(self.columns, shares.unbind(-1), strict=True))
+        values = dict(zip(self.names(), shares.unbind(-1), strict=True))
         block = values["pattern_block"]
         return values | {"pattern_block": block.masked_fill(self.segmented == 0, torch.nan)}
 

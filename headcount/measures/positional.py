@@ -15,10 +15,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from headcount import numbers
 from headcount.measures.reductions import Attention
 from headcount.measures.sums import Sums
 from headcount.measures.units import counts
 from headcount.tap import Reduction
+from headcount.vocabulary import ColumnEntry
 
 
 @final
@@ -26,7 +28,26 @@ from headcount.tap import Reduction
 class Positional(Sums):
     """Histogram of the offset of the largest weight, for every head."""
 
-    columns = ("positional_offset", "positional_share")
+    name = "positional"
+    columns = (
+        ColumnEntry(
+            "positional_offset",
+            "most frequent offset",
+            "Position",
+            "key minus query, in tokens",
+            numbers.signed,
+            "V 5.1",
+            has_signs=True,
+        ),
+        ColumnEntry(
+            "positional_share",
+            "share at that offset",
+            "Position",
+            "share of queries whose largest weight lies at the most frequent offset",
+            numbers.percent,
+            "V 5.1",
+        ),
+    )
     needs = frozenset({Reduction.PEAK_KEY})
 
     offsets: Int[Tensor, "head offset"]

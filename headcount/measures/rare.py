@@ -15,9 +15,13 @@ from typing import final
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from headcount import numbers
 from headcount.measures.reductions import Attention
 from headcount.measures.sums import Sums, over_queries
 from headcount.tap import Reduction
+from headcount.vocabulary import ColumnEntry
+
+_GROUP = "Rare words"
 
 
 @final
@@ -25,7 +29,33 @@ from headcount.tap import Reduction
 class Rare(Sums):
     """Share of content queries whose largest weight is on the rarest, or one of the two rarest."""
 
-    columns = ("rare_share", "rare2_share", "rare_cases")
+    name = "rare"
+    columns = (
+        ColumnEntry(
+            "rare_share",
+            "share at the rarest token",
+            _GROUP,
+            "share of queries whose largest weight is on the sentence's rarest token",
+            numbers.percent,
+            "V 5.3",
+        ),
+        ColumnEntry(
+            "rare2_share",
+            "share at the two rarest",
+            _GROUP,
+            "share of queries whose largest weight is on one of the two rarest tokens",
+            numbers.percent,
+            "V 5.3",
+        ),
+        ColumnEntry(
+            "rare_cases",
+            "queries counted for rare words",
+            _GROUP,
+            "queries of sentences that have a token outside the 500 most frequent",
+            numbers.count,
+            "V 5.3",
+        ),
+    )
     needs = frozenset({Reduction.PEAK_KEY})
 
     rarest: Float[Tensor, " head"]
@@ -50,4 +80,4 @@ class Rare(Sums):
         """`rare_share`, `rare2_share` and the number of queries that they refer to."""
         cases = self.queries.double().expand_as(self.rarest)
         shares = (self.rarest / cases, self.two_rarest / cases)
-        return dict(zip(self.columns, (*shares, cases), strict=True))
+        return dict(zip(self.names(), (*shares, cases), strict=True))

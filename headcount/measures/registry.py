@@ -1,54 +1,86 @@
-"""Every measure, in the order of the head table's columns."""
+"""Every measure, in the order of the head table; those of plug-ins are asked for by name."""
 
-from headcount.measures.confidence import Confidence
-from headcount.measures.entropy import Entropy
-from headcount.measures.learned_sink import LearnedSink
-from headcount.measures.looks import Looks
-from headcount.measures.norms import Norms, PatchNorms
-from headcount.measures.patches import PatchLooks, PatchSpots, PatchTraits, PatchWeights
-from headcount.measures.patterns import Patterns
-from headcount.measures.positional import Positional
-from headcount.measures.rare import Rare
-from headcount.measures.relation_tests import RelationTests
+from collections.abc import Sequence
+
+from headcount.core import InputError, Registry
 from headcount.measures.sums import Sums
-from headcount.measures.surface import Surface
-from headcount.measures.syntactic import Syntactic
-from headcount.measures.traits import Traits
 from headcount.tap import Anatomy
-from headcount.vocabulary import IMAGES, TEXTS, Inputs
+from headcount.vocabulary import IMAGES, TEXTS, ColumnEntry, Inputs
 
-MEASURES: tuple[type[Sums], ...] = (
-    Confidence,
-    Entropy,
-    Positional,
-    Surface,
-    Rare,
-    Norms,
-    Patterns,
-    Syntactic,
-    Looks,
-    Traits,
-    RelationTests,
+REGISTRY: Registry[type[Sums]] = Registry(
+    "measures",
+    "a measure",
+    {
+        "confidence": "headcount.measures.confidence:Confidence",
+        "entropy": "headcount.measures.entropy:Entropy",
+        "positional": "headcount.measures.positional:Positional",
+        "surface": "headcount.measures.surface:Surface",
+        "rare": "headcount.measures.rare:Rare",
+        "norms": "headcount.measures.norms:Norms",
+        "patterns": "headcount.measures.patterns:Patterns",
+        "syntactic": "headcount.measures.syntactic:Syntactic",
+        "looks": "headcount.measures.looks:Looks",
+        "traits": "headcount.measures.traits:Traits",
+        "relation_tests": "headcount.measures.relation_tests:RelationTests",
+        "patch_weights": "headcount.measures.patches:PatchWeights",
+        "patch_norms": "headcount.measures.norms:PatchNorms",
+        "patch_looks": "headcount.measures.patches:PatchLooks",
+        "patch_traits": "headcount.measures.patches:PatchTraits",
+        "patch_spots": "headcount.measures.patches:PatchSpots",
+        "learned_sink": "headcount.measures.learned_sink:LearnedSink",
+    },
 )
+"""Measures by name."""
+
+_SINK = "learned_sink"
+"""The measure that only models with a learned sink have."""
+_OURS = tuple(REGISTRY[name] for name in REGISTRY.own)
+
+MEASURES = tuple(each for each in _OURS if TEXTS in each.takes and each.name != _SINK)
 """Every measure of sentences that models of all kinds have."""
 
-IMAGE_MEASURES: tuple[type[Sums], ...] = (
-    Confidence,
-    Entropy,
-    PatchWeights,
-    PatchNorms,
-    PatchLooks,
-    PatchTraits,
-    PatchSpots,
-)
+IMAGE_MEASURES = tuple(each for each in _OURS if IMAGES in each.takes)
 """The same of images."""
 
+MEASURED = {each.key: each for measure in _OURS for each in measure.entries()}
+"""Every column of our own measures, in the order of reports."""
 
-_OF_INPUTS = {TEXTS: MEASURES, IMAGES: IMAGE_MEASURES}
+
+def measures_of(
+    anatomy: Anatomy, inputs: Inputs, more: Sequence[str | type[Sums]] = ()
+) -> tuple[type[Sums], ...]:
+    """The measures that make sense for a model on a kind of input, and others that are asked for.
+
+    Args:
+        anatomy: the model's attention layers.
+        inputs: the kind of input.
+        more: further measures, or their names.
+
+    Raises:
+        InputError: for a name that no measure has, and for a further measure whose class or column
+            has the name of another's.
+    """
+    every = IMAGE_MEASURES if inputs is IMAGES else MEASURES
+    if any(layer.has_learned_sink for layer in anatomy.layers):
+        every = (*every, REGISTRY[_SINK])
+    further = [each for each in dict.fromkeys(map(REGISTRY.find, more)) if each not in every]
+    for number, each in enumerate(further):
+        _check_new(each, (*_OURS, *further[:number]))
+    return (*every, *further)
 
 
-def measures_of(anatomy: Anatomy, inputs: Inputs) -> tuple[type[Sums], ...]:
-    """The measures that make sense for a model on a kind of input."""
-    every = _OF_INPUTS[inputs]
-    has_sink = any(layer.has_learned_sink for layer in anatomy.layers)
-    return (*every, LearnedSink) if has_sink else every
+def further_columns(measures: Sequence[type[Sums]]) -> dict[str, ColumnEntry]:
+    """The columns of measures that are not ours."""
+    further = (each for each in measures if each.__module__.partition(".")[0] != "headcount")
+    return {each.key: each for measure in further for each in measure.entries()}
+
+
+def _check_new(measure: type[Sums], others: Sequence[type[Sums]]) -> None:
+    """Check that no other measure has a measure's class name or one of its columns."""
+    for other in others:
+        names, taken = ({each.__name__, *each.names()} for each in (measure, other))
+        if shared := names & taken:
+            raise InputError(
+                f"Expected a measure whose class and columns have names of their own, got "
+                f"{min(shared)} in {measure.__module__}, which {other.__module__} has. Rename it."
+            )

@@ -37,6 +37,7 @@ WIDTH = 2 * REACH + 1
 class RelationTests(Sums):
     """Hits and gains by relation and direction, by half of the corpus and by sentence."""
 
+    name = "relation_tests"
     needs = frozenset({Reduction.ARC_HITS, Reduction.WORD_LOOKS})
 
     hits: Float[Tensor, "half relation head direction"]

@@ -13,6 +13,7 @@ from torch.nn.functional import pad
 from headcount.measures.reductions import Attention
 from headcount.measures.units import Moments
 from headcount.tap import Reduction
+from headcount.vocabulary import IMAGES, TEXTS, ColumnEntry, Inputs, plain
 
 
 class Sums(ABC):
@@ -22,11 +23,26 @@ class Sums(ABC):
     `value` divides at the very end, so that everything is micro-averaged over the corpus.
     """
 
-    columns: ClassVar[tuple[str, ...]] = ()
-    """Names of the numbers in `value`, which are columns of the head table; those of measures that
-    only `analysis/profiles.py` reads have none."""
+    registry: ClassVar[str] = "headcount.measures.registry:REGISTRY"
+    name: ClassVar[str] = ""
+    """Name by which it is asked for, and under which a plug-in registers it."""
+    takes: ClassVar[tuple[Inputs, ...]] = (TEXTS,)
+    """The kinds of input that it is taken on, if it is one of ours."""
+    columns: ClassVar[tuple[ColumnEntry | str, ...]] = ()
+    """The numbers in `value`, which are columns of the head table, with their words; a name alone
+    is shown as it is. Measures that only `analysis/profiles.py` reads have none."""
     needs: ClassVar[frozenset[Reduction]] = frozenset()
     """Reductions that `of` reads. Others are not computed, unless another measure needs them."""
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """Names of the columns."""
+        return tuple(each.key for each in cls.entries())
+
+    @classmethod
+    def entries(cls) -> tuple[ColumnEntry, ...]:
+        """The columns with their words."""
+        return tuple(each if isinstance(each, ColumnEntry) else plain(each) for each in cls.columns)
 
     @classmethod
     def applies(cls, attention: Attention) -> bool:
@@ -117,6 +133,8 @@ class Sums(ABC):
 
 class ImageSums(Sums):
     """Sums over the patches of images; on other corpora there are none."""
+
+    takes = (IMAGES,)
 
     @classmethod
     def applies(cls, attention: Attention) -> bool:

@@ -18,9 +18,20 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from headcount import numbers
 from headcount.measures.reductions import OFFSETS, Attention
 from headcount.measures.sums import Sums, over_queries
 from headcount.tap import Reduction
+from headcount.vocabulary import WEIGHTS, ColumnEntry
+
+ON_ITSELF = ColumnEntry(
+    "attn_self",
+    "weight on itself",
+    WEIGHTS,
+    "mean weight on the token itself",
+    numbers.percent,
+    "C 3.1",
+)
 
 
 @final
@@ -28,7 +39,56 @@ from headcount.tap import Reduction
 class Surface(Sums):
     """Mean over all queries of the weight on six kinds of keys."""
 
-    columns = ("attn_self", "attn_prev", "attn_next", "attn_first", "attn_sep", "attn_punct")
+    name = "surface"
+    columns = (
+        ON_ITSELF,
+        ColumnEntry(
+            "attn_prev",
+            "weight on the previous token",
+            WEIGHTS,
+            "mean weight on the token before",
+            numbers.percent,
+            "C 3.1",
+        ),
+        ColumnEntry(
+            "attn_next",
+            "weight on the next token",
+            WEIGHTS,
+            "mean weight on the token after",
+            numbers.percent,
+            "C 3.1",
+        ),
+        ColumnEntry(
+            "attn_first",
+            "weight on the first token",
+            WEIGHTS,
+            "mean weight on the first token",
+            numbers.percent,
+            "C 3.2",
+            rests="first token",
+            norm="norm_first",
+        ),
+        ColumnEntry(
+            "attn_sep",
+            "weight on separators",
+            WEIGHTS,
+            "mean weight on separator tokens",
+            numbers.percent,
+            "C 3.2",
+            rests="separators",
+            norm="norm_sep",
+        ),
+        ColumnEntry(
+            "attn_punct",
+            "weight on punctuation",
+            WEIGHTS,
+            "mean weight on punctuation",
+            numbers.percent,
+            "C 3.2",
+            rests="punctuation",
+            norm="norm_punct",
+        ),
+    )
     needs = frozenset({Reduction.DIAGONALS, Reduction.FIRST, Reduction.MASS})
 
     weight: Float[Tensor, "head kind"]
@@ -48,4 +108,4 @@ class Surface(Sums):
 
     def value(self) -> dict[str, Float[Tensor, " head"]]:
         """The six shares, each between 0 and 1."""
-        return dict(zip(self.columns, (self.weight / self.queries).unbind(-1), strict=True))
+        return dict(zip(self.names(), (self.weight / self.queries).unbind(-1), strict=True))

@@ -45,6 +45,7 @@ _SIGNS = (1, -1, 1)
 class Syntactic(Sums):
     """Correct predictions by relation and direction, and the offsets for the baseline."""
 
+    name = "syntactic"
     needs = frozenset({Reduction.ARC_HITS})
 
     correct: Float[Tensor, "relation head direction"]

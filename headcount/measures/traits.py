@@ -72,6 +72,7 @@ class TraitCases:
 class Traits(TraitCases, Sums):
     """Weight on classes of keys, by half of the corpus and by unit, and chance's share."""
 
+    name = "traits"
     needs = frozenset(
         {
             Reduction.FIRST,

@@ -1,10 +1,12 @@
 """Names of sites, and the columns of a table of heads with those of the scores."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import final
 
-from headcount import numbers
 from headcount.importance import SCORES
-from headcount.vocabulary import COLUMNS, WORTH, ColumnEntry
+from headcount.results import Analysis
+from headcount.vocabulary import ABLATION, ColumnEntry, plain
 
 SITE_TITLES: Mapping[str, str] = {
     "encoder.self": "Encoder self-attention",
@@ -15,17 +17,47 @@ SITE_TITLES: Mapping[str, str] = {
 """Titles of the grids."""
 
 
-_SCORES = {column.key: column for each in SCORES.values() for column in each.columns()}
-_WORTH = {key: each for key, each in COLUMNS.items() if each.group == WORTH}
+@final
+class _Columns(Mapping[str, ColumnEntry]):
+    """The columns of scores and measures, which are imported when the first one is looked up."""
 
-MEASURES: Mapping[str, ColumnEntry] = {**_WORTH, **_SCORES, **COLUMNS}
+    @cached_property
+    def _every(self) -> dict[str, ColumnEntry]:
+        from headcount.measures import MEASURED  # only here: it imports torch
+
+        scores = {column.key: column for each in SCORES.values() for column in each.columns()}
+        return {**ABLATION, **scores, **MEASURED}
+
+    def __getitem__(self, key: str) -> ColumnEntry:
+        return self._every[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._every)
+
+    def __len__(self) -> int:
+        return len(self._every)
+
+
+MEASURES: Mapping[str, ColumnEntry] = _Columns()
 """Every number column of `heads.parquet`, in the order of the report: worth comes first."""
 
 
-def measures(columns: Iterable[str]) -> list[ColumnEntry]:
-    """The measures among the columns of a head table; an unknown column is labelled by its name."""
+def measures(
+    columns: Iterable[str], further: Mapping[str, ColumnEntry] | None = None
+) -> list[ColumnEntry]:
+    """The measures among the columns of a head table; an unknown column is labelled by its name.
+
+    Args:
+        columns: names of the columns.
+        further: columns of plug-ins, which a record has.
+    """
     named = {key: measure for key, measure in MEASURES.items() if key in set(columns)}
     for key in columns:
         if key not in named:
-            named[key] = ColumnEntry(key, key.replace("_", " "), "Other", "", numbers.weight)
+            named[key] = (further or {}).get(key) or plain(key)
     return list(named.values())
+
+
+def columns_of(run: Analysis) -> list[ColumnEntry]:
+    """The measures of a run."""
+    return measures(run.measures, run.record.column_entries)

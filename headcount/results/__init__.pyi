@@ -129,6 +129,7 @@ from .prune import Survival as Survival
 from .prune import Unlisted as Unlisted
 from .prune import cache_rows as cache_rows
 from .run import MOST_TEXTS as MOST_TEXTS
+from .run import ColumnWords as ColumnWords
 from .run import Counts as Counts
 from .run import Example as Example
 from .run import FewTexts as FewTexts

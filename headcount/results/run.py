@@ -1,7 +1,7 @@
 """The record of an analysis, `run.json`; the rows of its tables, and its examples."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import final
@@ -9,6 +9,7 @@ from typing import final
 import numpy as np
 from jaxtyping import UInt8
 
+from headcount import numbers
 from headcount.core import VERSION, Grid, JsonObject, LayerId, amount, omitted
 from headcount.results.profiles import Role
 from headcount.results.signature import Signature
@@ -16,12 +17,22 @@ from headcount.results.store import Record
 from headcount.vocabulary import (
     IMAGES,
     TEXTS,
+    ColumnEntry,
     Inputs,
     LinkWords,
     Thresholds,
     TraitEntry,
     traits_of,
 )
+
+FORMATS: Mapping[str, Callable[[float], str]] = {
+    each.__name__: each
+    for each in (
+        *(numbers.weight, numbers.percent, numbers.count, numbers.signed, numbers.points),
+        *(numbers.effect, numbers.probability),
+    )
+}
+"""What can write the numbers of a plug-in's column."""
 
 _IMAGE = re.compile(r"data:image/(png|jpeg);base64,[A-Za-z0-9+/]+=*")
 """Pattern of an image within a page."""
@@ -161,6 +172,40 @@ class FewTexts:
 
 @final
 @dataclass(frozen=True, kw_only=True)
+class ColumnWords:
+    """What a column of a plug-in's measure says, so that it is read without the plug-in."""
+
+    label: str
+    group: str
+    about: str
+    show: str = "weight"
+    """Name of the function of `headcount.numbers` that writes its numbers."""
+    source: str = omitted("")
+    has_signs: bool = omitted(False)
+
+    @classmethod
+    def of(cls, column: ColumnEntry) -> "ColumnWords":
+        """The words of a column; a format of its own is replaced by three digits."""
+        names = [name for name, show in FORMATS.items() if show is column.show]
+        return cls(
+            label=column.label,
+            group=column.group,
+            about=column.about,
+            show=names[0] if names else "weight",
+            source=column.source,
+            has_signs=column.has_signs,
+        )
+
+    def entry(self, key: str) -> ColumnEntry:
+        """The column of a name."""
+        show = FORMATS.get(self.show, numbers.weight)
+        return ColumnEntry(
+            key, self.label, self.group, self.about, show, self.source, self.has_signs
+        )
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
 class RunRecord(Record):
     """Facts about an analysis that its tables do not hold."""
 
@@ -189,6 +234,8 @@ class RunRecord(Record):
     """Traits of which no head could be tested."""
     links: Mapping[str, LinkWords] = field(default_factory=dict, metadata={"omitted": True})
     """What each kind of link between words is called, by name."""
+    columns: Mapping[str, ColumnWords] = field(default_factory=dict, metadata={"omitted": True})
+    """What the columns of plug-ins' measures say, by name."""
     thresholds: Thresholds = field(default_factory=Thresholds)
     """Thresholds by which roles were assigned."""
     kernel: str = omitted("blocks")
@@ -208,6 +255,11 @@ class RunRecord(Record):
     def inputs(self) -> Inputs:
         """The kind of input that was analysed."""
         return TEXTS if self.grid is None else IMAGES
+
+    @property
+    def column_entries(self) -> dict[str, ColumnEntry]:
+        """The columns of plug-ins' measures."""
+        return {key: each.entry(key) for key, each in self.columns.items()}
 
     @property
     def traits(self) -> tuple[TraitEntry, ...]:

@@ -1,6 +1,8 @@
-from .columns import COLUMNS as COLUMNS
+from .columns import ABLATION as ABLATION
+from .columns import WEIGHTS as WEIGHTS
 from .columns import WORTH as WORTH
 from .columns import ColumnEntry as ColumnEntry
+from .columns import plain as plain
 from .relations import ALL as ALL
 from .relations import DIRECTIONS as DIRECTIONS
 from .relations import LINK_DIRECTIONS as LINK_DIRECTIONS

@@ -76,7 +76,7 @@ def test_not_a_number_where_a_measure_did_not_apply():
 
 def test_some_measures_only():
     frame = head_table(HEADS, _totals((Norms,)), (Norms,)).frame
-    assert [*frame.columns] == ["head", "site", "layer", "index", *Norms.columns]
+    assert [*frame.columns] == ["head", "site", "layer", "index", *Norms.names()]
 
 
 def test_relations_of_the_layers_that_have_trees():

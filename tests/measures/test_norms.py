@@ -31,6 +31,6 @@ def test_the_made_up_heads_are_wide_enough_to_tell_dimensions_apart():
 def test_not_a_number_where_no_output_projection_was_found():
     attention = attend(batches("cross")[0], norms_known=False)
     found = Norms.of(attention).value()
-    assert found.keys() == set(Norms.columns)
+    assert found.keys() == set(Norms.names())
     for name, numbers in found.items():
         assert torch.isnan(numbers).all(), name

@@ -116,7 +116,7 @@ def test_weights_and_distances_are_the_textbook(name: str):
     grid, values = GRIDS[name], PatchWeights.of(attend(name)).value()
     for head in range(NUM_HEADS):
         A = maps(name)[:, head].tolist()
-        for column in PatchWeights.columns[:-1]:
+        for column in PatchWeights.names()[:-1]:
             expected = patches.mean_weight(A, grid.columns, grid.special, column)
             if column == "attn_class" and not grid.special:
                 assert values[column].isnan().all()

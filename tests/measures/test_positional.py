@@ -27,7 +27,7 @@ def test_is_the_textbook(name: str):
         profiles = positional.over_corpus(_sentences(case))
         best = [positional.best(profile) for profile in profiles]
         columns = ([offset for offset, _ in best], [share for _, share in best])
-        case.assert_values(Positional, dict(zip(Positional.columns, columns, strict=True)))
+        case.assert_values(Positional, dict(zip(Positional.names(), columns, strict=True)))
         sums = case.sums[Positional]
         assert isinstance(sums, Positional)
         shares, middle = sums.shares(), sums.offsets.shape[-1] // 2
@@ -93,7 +93,7 @@ def test_of_equally_common_offsets_the_nearest_is_named(histograms: list[list[in
     values = Positional(torch.tensor(histograms)).value()
     for head, histogram in enumerate(histograms):
         counts = +_by_offset(histogram)
-        offset, share = (float(values[name][head]) for name in Positional.columns)
+        offset, share = (float(values[name][head]) for name in Positional.names())
         if not counts:
             assert np.isnan(offset) and np.isnan(share)
             continue

@@ -20,7 +20,7 @@ def test_is_the_textbook(name: str):
         )
         rarest, two_rarest, num_cases = rare.over_corpus(sentences)
         columns = (rarest, two_rarest, [float(num_cases)] * len(rarest))
-        case.assert_values(Rare, dict(zip(Rare.columns, columns, strict=True)))
+        case.assert_values(Rare, dict(zip(Rare.names(), columns, strict=True)))
 
 
 def test_the_sentences_are_of_every_kind():

@@ -6,9 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from headcount.measures import IMAGE_MEASURES, MEASURES, PATCH_TRAITS, TRAITS, LearnedSink
+from headcount.measures import (
+    IMAGE_MEASURES,
+    MEASURED,
+    MEASURES,
+    PATCH_TRAITS,
+    REGISTRY,
+    TRAITS,
+    LearnedSink,
+)
 from headcount.vocabulary import (
-    COLUMNS,
     IMAGES,
     ROLES,
     SYNTAX,
@@ -42,7 +49,7 @@ def documented(key: str) -> list[str]:
     return found[0]
 
 
-@pytest.mark.parametrize("column", [c for c in COLUMNS.values() if c.source], ids=lambda c: c.key)
+@pytest.mark.parametrize("column", [c for c in MEASURED.values() if c.source], ids=lambda c: c.key)
 def test_docs_give_the_source_of_a_column(column: ColumnEntry) -> None:
     assert column.source in documented(column.key)[3]
 
@@ -55,10 +62,12 @@ def test_docs_give_the_role_of_a_trait(trait: TraitEntry) -> None:
 
 
 def test_every_measured_column_has_a_row() -> None:
-    measured = {name for each in (*MEASURES, *IMAGE_MEASURES, LearnedSink) for name in each.columns}
-    assert measured == {key for key in COLUMNS if not key.startswith("ablation")}
-    for column in COLUMNS.values():
-        assert column.norm in ("", *COLUMNS), column.key
+    for measure in (*MEASURES, *IMAGE_MEASURES, LearnedSink):
+        assert all(isinstance(each, ColumnEntry) for each in measure.columns)
+        assert {*measure.names()} <= {*MEASURED}
+        assert REGISTRY[measure.name] is measure
+    for column in MEASURED.values():
+        assert column.norm in ("", *MEASURED), column.key
 
 
 @pytest.mark.parametrize("inputs", [TEXTS, IMAGES], ids=["texts", "images"])
@@ -84,7 +93,7 @@ def test_synonyms_lead_to_traits(word: str) -> None:
 
 
 def test_weights_are_shares_that_say_what_they_lie_on() -> None:
-    weights = [each for each in COLUMNS.values() if each.group == "Mean weight on"]
+    weights = [each for each in MEASURED.values() if each.group == "Mean weight on"]
     for each in weights:
         assert each.key.startswith("attn_") and not each.has_signs
         assert "mean weight" in each.about and each.label.startswith("weight on ")

@@ -6,13 +6,13 @@ from math import isnan
 from headcount.core import Block, Heading, Table, Text, amount
 from headcount.explanation import EFFECTS
 from headcount.numbers import nats, within
+from headcount.reports.names import MEASURES
 from headcount.results import (
     EffectWords,
     Explained,
     JointRow,
     Signature,
 )
-from headcount.vocabulary import COLUMNS
 
 FEW = 5
 """Number of heads that a terminal shows, and largest number of best ones that sentences name."""
@@ -220,4 +220,4 @@ def ranking_label(found: Explained, ranking: str) -> str:
     """What a ranking is called."""
     if ranking in found.record.words or ranking in EFFECTS:
         return words_of(found, ranking).label
-    return COLUMNS[ranking].label if ranking in COLUMNS else ranking.replace("_", " ")
+    return MEASURES[ranking].label if ranking in MEASURES else ranking.replace("_", " ")

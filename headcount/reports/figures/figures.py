@@ -29,10 +29,9 @@ from headcount.reports.documents.layers import layer_curves
 from headcount.reports.documents.syntax import relations
 from headcount.reports.documents.worth import agreement, importance
 from headcount.reports.figures.maps import confidence_map, role_map
-from headcount.reports.names import SITE_TITLES
+from headcount.reports.names import MEASURES, SITE_TITLES
 from headcount.reports.page.card_view import MAX_OFFSET, offset_bins
 from headcount.results import Analysis, HeadRow, read_run
-from headcount.vocabulary import COLUMNS
 
 
 def positional_offsets(run: Analysis, limit: int = 6) -> Figure | None:
@@ -56,7 +55,7 @@ def positional_offsets(run: Analysis, limit: int = 6) -> Figure | None:
 
 def weight_and_norm(run: Analysis) -> Figure | None:
     """Weight against norm-weighted share for each head; None if norms were not measured."""
-    panels = [each for each in COLUMNS.values() if each.norm in run.measures]
+    panels = [each for each in MEASURES.values() if each.norm in run.measures]
     if all(math.isnan(row.values[each.norm]) for row in run.rows for each in panels):
         return None
     figure = new_figure(6.8 if len(panels) > 1 else 2.6, 2.6)

@@ -10,7 +10,7 @@ import numpy as np
 from headcount import numbers
 from headcount.reports.documents.probes import ProbeHead, probe_heads
 from headcount.reports.kinds import findings
-from headcount.reports.names import MEASURES, SITE_TITLES, measures
+from headcount.reports.names import MEASURES, SITE_TITLES, columns_of, measures
 from headcount.reports.page.attention_view import ExampleView, ImageView, view_of
 from headcount.reports.page.grid_view import fates, keepings
 from headcount.reports.sentences import arrows, head_line, not_tested
@@ -249,7 +249,7 @@ def cards(run: Analysis) -> tuple[Card, ...]:
     """One card per head, in the order of the table of heads."""
     null = {row.head: row.values for row in run.null_rows or ()}
     worth, probed = _worth(run), probe_heads(run.of(Probed))
-    skills = run.of(Skills)
+    skills, columns = run.of(Skills), columns_of(run)
     fate, skilled = fates(run, keepings(run)), _skills(run)
     does = dict.fromkeys(skilled, "") | {
         row.head: _sentence(row.does) for row in (skills.heads if skills else ())
@@ -273,7 +273,7 @@ def cards(run: Analysis) -> tuple[Card, ...]:
             sinks=_sinks(row.values),
             patterns=_patterns(row.values),
             rare=_rare(row.values),
-            random=_at_random(row.values, null.get(row.head)),
+            random=_at_random(columns, null.get(row.head)),
             related=related[row.head],
             examples=tuple(view_of(e, run.record.grid) for e in run.examples.get(row.head, ())),
         )
@@ -409,8 +409,7 @@ def _rare(values: Mapping[str, float]) -> str:
     )
 
 
-def _at_random(values: Mapping[str, float], null: Mapping[str, float] | None) -> tuple[str, ...]:
+def _at_random(columns: Sequence[ColumnEntry], null: Mapping[str, float] | None) -> tuple[str, ...]:
     return tuple(
-        "" if null is None else column.show(null.get(column.key, math.nan))
-        for column in measures(values)
+        "" if null is None else each.show(null.get(each.key, math.nan)) for each in columns
     )

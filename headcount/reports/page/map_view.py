@@ -8,7 +8,7 @@ from typing import Literal, final
 
 from headcount import numbers
 from headcount.reports.documents.syntax import measured
-from headcount.reports.names import measures
+from headcount.reports.names import columns_of
 from headcount.reports.worth import SURE, effect_of
 from headcount.results import Analysis, RelationResult, Skills
 from headcount.vocabulary import (
@@ -58,7 +58,7 @@ class Map:
 def maps(run: Analysis) -> tuple[Map, ...]:
     """All measures, skills, the largest gain in syntax, and every relation with enough cases."""
     return (
-        *map(partial(_column_map, run), measures(run.measures)),
+        *map(partial(_column_map, run), columns_of(run)),
         *_skill_maps(run),
         *(each for entry in OF_RELATIONS.values() for each in _relation_maps(run, entry)),
     )

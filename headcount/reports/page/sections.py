@@ -18,8 +18,9 @@ from headcount.core import (
 )
 from headcount.importance import Assessment
 from headcount.reports.documents.confirmation import confirmation_document
-from headcount.reports.names import measures
+from headcount.reports.names import columns_of, measures
 from headcount.results import Analysis, HeadRow, Result, confirm
+from headcount.vocabulary import ColumnEntry
 
 
 @final
@@ -35,9 +36,11 @@ class PageSection:
     """What it shows, under its title."""
 
 
-def heads_document(heads: Sequence[HeadRow]) -> Document:
-    """Every number of some heads."""
-    columns = measures(heads[0].values)
+def heads_document(
+    heads: Sequence[HeadRow], columns: Sequence[ColumnEntry] | None = None
+) -> Document:
+    """Every number of some heads, perhaps of columns that a record describes."""
+    columns = columns or measures(heads[0].values)
     rows = (
         (row.head, ", ".join(row.roles), *(each.show(row.values[each.key]) for each in columns))
         for row in heads
@@ -89,7 +92,7 @@ def worth_shown(run: Analysis) -> Document | None:
 
 def numbers_shown(run: Analysis) -> Document:
     """Every number of every head."""
-    return heads_document(run.rows)
+    return heads_document(run.rows, columns_of(run))
 
 
 def sections_of(run: Analysis) -> tuple[PageSection, ...]:

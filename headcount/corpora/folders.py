@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from headcount.core import CorpusError, InputError, reason
+from headcount.vocabulary import IMAGES
 
 _NAMED = re.compile(r"(.+)\?((?:split|config)=.+)")
 _SAVED, _SAVED_SPLITS = "state.json", "dataset_dict.json"
@@ -76,7 +77,13 @@ def load_folder(name: str | Path) -> Any:
             f"{name} can't be loaded: {reason(error).rstrip('.')}. Check the folder."
         ) from error
     if saved is None:
-        return [Path(each) for each in _split_of(files, split, name)]
+        found = [Path(each) for each in _split_of(files, split, name)]
+        if images := [each for each in found if each.suffix.lower() in IMAGES.endings]:
+            raise CorpusError(
+                f"Expected tables in {name}, got images such as {images[0]}. Name the folder that "
+                "holds them."
+            )
+        return found
     return _split_of(saved, split, name) if isinstance(saved, Mapping) else saved
 
 

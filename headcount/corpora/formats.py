@@ -12,6 +12,7 @@ A format is a function that yields rows, and its line in `FORMATS`.
 """
 
 import csv
+import json
 import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -120,16 +121,25 @@ class File:
             found = form.rows(self, max(numbers) + 1 if numbers else None)
         for origin, row in found:
             if not isinstance(row, Mapping):
+                way = (
+                    "a line for each: jq -c '.[]' FILE"
+                    if isinstance(row, list)
+                    else '{"text": ...}.'
+                )
                 raise CorpusError(
-                    f"{origin}: expected {expected}, got a {type(row).__name__}. Write "
-                    '{"text": ...}.'
+                    f"{origin}: expected {expected}, got a {type(row).__name__}. Write {way}"
                 )
             yield origin, cells_of(with_its_folder(row, path), origin, columns, form.fills)
 
     def class_names(self, column: str | int) -> Sequence[str]:
-        """Class names of a column that numbers its classes: a file has none."""
-        del column
-        return ()
+        """Class names of a column that numbers its classes, which `datasets` writes in Parquet."""
+        if self.ending != ".parquet":
+            return ()
+        from pyarrow import parquet
+
+        held = (parquet.read_schema(self.path).metadata or {}).get(b"huggingface", b"{}")
+        feature = json.loads(held).get("info", {}).get("features", {}).get(column) or {}
+        return (feature.get("feature") or feature).get("names") or ()
 
 
 @final
@@ -210,43 +220,55 @@ def _without_arrays(cell: Any) -> Any:
 
 
 def split_at_tabs(file: File) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number and the cells of each line, without quotes that a whole column has."""
-    quoted, path = quoted_columns(file), file.path
-    if quoted:
-        which = f"column{'s' * (len(quoted) > 1)} {', '.join(map(str, quoted))}"
-        note(
-            f"{path}: all cells of {which} (from 0) are in quotes, which are left out; "
-            "--as-is keeps them"
-        )
-    for number, line in numbered_lines(path):
-        cells = line.split("\t")
-        for column in quoted:
-            if column < len(cells):
-                cells[column] = _unquoted(cells[column])
-        yield number, cells
+    """Yield the number and the cells of each line, without the quotes of spreadsheets."""
+    if is_quoted(file):
+        note(f"{file}: quotes around cells are left out, as of a spreadsheet; --as-is keeps them")
+        yield from _csv_rows(file.path, "\t")
+        return
+    for number, line in numbered_lines(file.path):
+        yield number, line.split("\t")
 
 
-def quoted_columns(file: File) -> list[int]:
-    """The columns of a `.tsv` whose first cells are all in quotes.
+def is_quoted(file: File) -> bool:
+    """Whether a `.tsv` has quotes, as spreadsheets and pandas write them; TSV itself has none.
 
-    Spreadsheets and pandas write them so; TSV has no quotes.
+    Its first lines can be read in this way, and all cells of a column are in quotes, or some cell
+    needs its quotes: it has tabs inside, or quotes, which are doubled.
     """
     if file.how.as_is:
-        return []
-    lines = (line for _, line in numbered_lines(file.path) if line.strip())
-    rows = [line.split("\t") for line in islice(lines, SAMPLE)]
-    width = min(map(len, rows), default=0)
-    return [each for each in range(width) if all(_is_quoted(row[each]) for row in rows)]
+        return False
+    lines = [line for _, line in islice(numbered_lines(file.path), SAMPLE) if line.strip()]
+    raw = "\n".join(lines)
+    if '"' not in raw:
+        return False
+    rows = list[list[str]]()
+    reader = csv.reader((f"{line}\n" for line in lines), delimiter="\t", strict=True)
+    try:
+        rows.extend(reader)
+    except csv.Error:  # the last cell may go on beyond the first lines
+        if reader.line_num < len(lines):
+            return False
+    in_all = any(
+        map(all, zip(*(map(_in_quotes, line.split("\t")) for line in lines), strict=False))
+    )
+    cells = {cell for row in rows for cell in row}
+    needed = any("\t" in cell or ('"' in cell and _quoted(cell) in raw) for cell in cells)
+    return len({*map(len, rows)}) == 1 and (in_all or needed)
 
 
-def _is_quoted(cell: str) -> bool:
+def _in_quotes(cell: str) -> bool:
     cell = cell.strip()
     return len(cell) > 1 and cell[0] == cell[-1] == '"'
 
 
+def _quoted(cell: str) -> str:
+    doubled = cell.replace('"', '""')
+    return f'"{doubled}"'
+
+
 def _unquoted(cell: str) -> str:
     """A cell without the quotes around it; any other cell itself."""
-    return cell.strip()[1:-1].replace('""', '"') if _is_quoted(cell) else cell
+    return cell[1:-1].replace('""', '"') if _in_quotes(cell) else cell
 
 
 def delimiter_of(path: Path) -> str:
@@ -267,10 +289,16 @@ def delimiter_of(path: Path) -> str:
 
 
 def _split_as_csv(file: File) -> Iterator[tuple[int, list[str]]]:
-    path = file.path
+    is_stated = any(_STATED.fullmatch(line) for _, line in islice(numbered_lines(file.path), 1))
+    for number, cells in _csv_rows(file.path, delimiter_of(file.path)):
+        if not (number == 1 and is_stated):
+            yield number, cells
+
+
+def _csv_rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number of each row's first line, and its cells without the quotes around them."""
     lines = (f"{line}\n" for _, line in numbered_lines(path))
-    reader = csv.reader(lines, delimiter=delimiter_of(path), strict=True)
-    is_stated = any(_STATED.fullmatch(line) for _, line in islice(numbered_lines(path), 1))
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
     cells: list[str] | None = []
     while cells is not None:
         number = reader.line_num + 1
@@ -283,7 +311,7 @@ def _split_as_csv(file: File) -> Iterator[tuple[int, list[str]]]:
             ) from error
         finally:
             csv.field_size_limit(longest)
-        if cells is not None and not (number == 1 and is_stated):
+        if cells is not None:
             yield number, cells
 
 

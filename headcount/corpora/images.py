@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from headcount.core import CorpusError, amount
-from headcount.corpora.held import is_held, named_files
+from headcount.corpora.held import is_data_set, is_held, named_files
 from headcount.corpora.pictures import METADATA, image_digest, is_metadata, refuse_picture
 from headcount.corpora.reading import read_data
 from headcount.corpora.sentence import Sentence
@@ -116,9 +116,9 @@ def read_labelled_images(data: Data, columns: Columns | None, roles: ColumnSpec)
         CorpusError: for an image without a label, a folder without images, or a bad table.
     """
     places = [] if is_held(data) else named_files(data)
-    if not any(Path(place).is_dir() for place in places):
+    if not any(Path(place).is_dir() and not is_data_set(place) for place in places):
         return read_data(data, columns, roles)
-    if tables := [each for place in places for each in sorted(Path(place).glob(f"{METADATA}.*"))]:
+    if tables := [each for place in places for each in sorted(Path(place).rglob(f"{METADATA}.*"))]:
         return read_data(ReadAs(tables, ReadAs.of(data).how), columns, roles)
     if columns:
         raise CorpusError(

@@ -11,6 +11,7 @@ import json
 import lzma
 import warnings
 import zlib
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -116,9 +117,12 @@ def _decode(path: Path, number: int, raw: bytes) -> str:
     try:
         return raw.decode("utf-8").rstrip("\r\n")
     except UnicodeDecodeError as error:
+        is_wide = number == 1 and raw[:2] in (BOM_UTF16_LE, BOM_UTF16_BE)
         raise CorpusError(
             f"{path}:{number}: expected UTF-8, got byte 0x{raw[error.start]:02x} "
-            f"as byte {error.start + 1} of the line. Convert the file to UTF-8 first."
+            f"as byte {error.start + 1} of the line. Convert the file to UTF-8 first: iconv -f "
+            f"{'UTF-16' if is_wide else 'WINDOWS-1252'} -t UTF-8 {path} > NEW"
+            f"{'' if is_wide else ', if it is from Windows'}."
         ) from error
 
 
@@ -131,9 +135,13 @@ def json_of(line: str, origin: str) -> Any:
     try:
         return json.loads(line)
     except json.JSONDecodeError as error:
+        is_spread = line.strip() in ("{", "[")
+        advice = (
+            "Write each object on one line: jq -c . FILE > NEW" if is_spread else "Fix the line."
+        )
         raise CorpusError(
             f"{origin}: expected one JSON object on the line, but it breaks off at "
-            f"column {error.colno} ({error.msg}). Fix the line."
+            f"column {error.colno} ({error.msg}). {advice}"
         ) from error
     except (ValueError, RecursionError) as error:
         raise CorpusError(

@@ -70,6 +70,12 @@ def told(
     """
     names = [name for name in (*CHAT_NAMES, *PART_NAMES, *named) if name in row]
     found = {name: turns for name in names if (turns := _turns(row[name])) is not None}
+    for name in {*CHAT_NAMES} & {*row} - {*found}:
+        if isinstance(cell := row[name], str) and cell.lstrip().startswith("[{"):
+            raise CorpusError(
+                f"{origin}: expected messages as JSON in the field {name!r}, got {cell!r:.60}, "
+                "which can't be read. Write the data as .jsonl or .parquet."
+            )
     if not found:
         return _with_reply(row)
     beside = _beside(row, origin, filled)

@@ -140,19 +140,25 @@ def _check(member: tarfile.TarInfo, path: Path) -> None:
 
 
 def _field(kind: str, data: bytes, member: tarfile.TarInfo, path: Path) -> dict[str, Any]:
-    """The fields that a file of a row adds."""
-    if f".{kind}" in IMAGES.endings:
-        return {"image": kept(data)}
-    if kind not in ("cls", "txt", "json"):
-        return {}
+    """The fields that a file of a row adds; one that can't be read has no value.
+
+    A file `0.mask.png` is the field `mask.png`.
+    """
+    kinds = {"cls": "label", "txt": "text"} | {each[1:]: "image" for each in IMAGES.endings}
+    last = kind.rpartition(".")[2]
+    name = kinds.get(kind, kind)
+    if f".{last}" in IMAGES.endings:
+        return {name: kept(data)}
+    if last not in ("cls", "txt", "json"):
+        return {name: None}
     try:
         text = data.decode("utf-8").strip()
-        fields = json.loads(text) if kind == "json" else {}
+        fields = json.loads(text) if last == "json" else {name: text}
         if not isinstance(fields, dict):
             raise ValueError(f"a {type(fields).__name__} is no object")
     except (ValueError, RecursionError) as error:
         raise CorpusError(
-            f"{path}: expected {'a JSON object' if kind == 'json' else 'text'} in {member.name!r}, "
+            f"{path}: expected {'a JSON object' if last == 'json' else 'text'} in {member.name!r}, "
             f"but {reason(error).rstrip('.')}. Fix it."
         ) from error
-    return {"label": text} if kind == "cls" else {"text": text} if kind == "txt" else fields
+    return fields

@@ -82,7 +82,7 @@ def table_of(sources: Sequence[tuple[Source, Columns | None]], roles: ColumnSpec
     """All rows of some sources, each with its columns, in order."""
     if not sources:
         raise CorpusError("Expected data, got no file. Give at least one.")
-    table = Table({}, [])
+    table, classes = Table({}, []), list[dict[str, list[str]]]()
     for source, columns in sources:
         chosen: dict[str, str | int] | None = None
         where = str(source) or "the data"
@@ -100,9 +100,10 @@ def table_of(sources: Sequence[tuple[Source, Columns | None]], roles: ColumnSpec
             table.origins.append(origin)
         if chosen is None or not table.origins:
             raise CorpusError(f"{where}: expected at least one example, got none")
-        if len(sources) == 1:
-            named = {role: [*source.class_names(name)] for role, name in chosen.items()}
-            table.class_names.update({role: names for role, names in named.items() if names})
+        named = {role: [*source.class_names(name)] for role, name in chosen.items()}
+        classes.append({role: names for role, names in named.items() if names})
+    if all(each == classes[0] for each in classes):
+        table.class_names.update(classes[0])
     if uneven := [role for role, cells in table.columns.items() if len(cells) < len(table)]:
         raise CorpusError(
             f"expected a column for {uneven[0]!r} in all files, got it in some only: "

@@ -17,7 +17,7 @@ from headcount.core import CorpusError, InputError, amount, is_unicode
 from headcount.corpora.conllu import is_treebank, read_conllu
 from headcount.corpora.formats import File, is_blank, split_at_tabs
 from headcount.corpora.held import Held
-from headcount.corpora.lines import numbered_lines
+from headcount.corpora.lines import note, numbered_lines
 from headcount.corpora.messages import BESIDE_NAMES, PART_NAMES, SYSTEM, Chat, messages_of, text_of
 from headcount.corpora.pictures import FILE_NAME, Picture, image_digest
 from headcount.corpora.sentence import Sentence, as_written
@@ -27,8 +27,13 @@ from headcount.corpora.word_links import are_links, check_link, links_of_rows
 
 def read_tsv(file: File) -> Iterator[Sentence]:
     """Yield the pairs of a file with source<TAB>target; blank lines are skipped."""
-    path = file.path
+    path, header = file.path, {*TEXT_NAMES, "source", "target", "label"}
     for number, columns in split_at_tabs(file):
+        if number == 1 and header & {*columns}:
+            note(
+                f"{path}: its first line is read as a text; if it is a header, name the column of "
+                "the text: --columns text=NAME"
+            )
         if not "".join(columns).strip() and len(columns) == 1:
             continue
         if len(columns) != 2:
@@ -37,7 +42,8 @@ def read_tsv(file: File) -> Iterator[Sentence]:
                 advice = "further references, as target2, are read by --task translation only"
             raise CorpusError(
                 f"{path}:{number}: expected source<TAB>target, got "
-                f"{amount(len(columns), 'column')}. Keep two columns ({advice})."
+                f"{amount(len(columns), 'column')}. Keep two columns ({advice}), or name that of "
+                "the text: --columns text=NAME."
             )
         source, target = columns[0].strip(), columns[1].strip()
         if not source or not target:
@@ -167,7 +173,7 @@ def sentence_of(
         path = Path(str(cells["image"]))
         return Sentence(image_digest(path), origin=origin, image=path)
     if not {*columns.values()} <= {*row} or not {"text", "words"} & {*cells}:
-        raise _without_text(row, columns, origin)
+        raise _without_text(row, columns, origin, has_types)
     words = None if "words" not in cells else _words(cells["words"], names["words"], origin)
     target, second = (
         None if field not in cells else _text(cells[field], names[field], origin)
@@ -189,7 +195,7 @@ def sentence_of(
 
 
 def _without_text(
-    row: Mapping[Any, object], columns: Mapping[str, str | int], origin: str
+    row: Mapping[Any, object], columns: Mapping[str, str | int], origin: str, has_types: bool
 ) -> CorpusError:
     """The error that a row lacks a text or a named column; says which columns it has."""
     missing = [name for name in columns.values() if name not in row]
@@ -200,10 +206,11 @@ def _without_text(
             f"{origin}: expected some text in field {empty[0]!r}, got none. Fix or remove the line."
         )
     fields, name = ", ".join(map(repr, row)) or "none", _part_of_a_chat(row)
+    number = "" if has_types else "; where the file has no header, number it from 0: text=0"
     return CorpusError(
         f"{origin}: expected a field {(missing or ['text'])[0]!r}, got the fields: {fields}. "
         f"Rename the field, or name it: --columns text={name}, in Python Corpus(..., "
-        "columns={'text': NAME})."
+        f"columns={{'text': NAME}}){number}."
     )
 
 

@@ -1,6 +1,7 @@
 """Files as other programs write them: quotes, delimiters, compression, patterns, damage."""
 
 import bz2
+import csv
 import gzip
 import lzma
 import warnings
@@ -37,7 +38,7 @@ def test_quotes_around_every_cell_of_a_column_are_left_out(tmp_path: Path) -> No
     path = tmp_path / "a.tsv"
     FRAME.to_csv(path, sep="\t", index=False, quoting=1)
     named = {"text": "text"}
-    with pytest.warns(UserWarning, match=r"columns 0, 1 \(from 0\) are in quotes.*--as-is keeps"):
+    with pytest.warns(UserWarning, match=r"a.tsv: quotes around cells are .*--as-is keeps"):
         assert texts(path, columns=named) == [*FRAME["text"]]
     table = read_examples("classification", path)
     assert table["text"] == [*FRAME["text"]] and table["label"] == ["1", "0"]
@@ -48,13 +49,61 @@ def test_quotes_around_every_cell_of_a_column_are_left_out(tmp_path: Path) -> No
     assert texts(as_is, columns=named)[0] == '"A dog; it barked."', "names are no texts"
     assert read_examples("classification", as_is)["text"][0] == '"A dog; it barked."'
     path.write_text('"A dog."\tHund\n"B."\tnein\n')
-    with pytest.warns(UserWarning, match="column 0 "):
-        assert [(each.text, each.target) for each in Corpus(path)] == [
-            ("A dog.", "Hund"),
-            ("B.", "nein"),
-        ]
+    pairs = [("A dog.", "Hund"), ("B.", "nein")]
+    assert [(each.text, each.target) for each in Corpus(path)] == pairs
     path.write_text('"A dog."\tHund\nB.\t"ja"\n')
     assert [each.text for each in Corpus(path)] == ['"A dog."', "B."], "not every cell has quotes"
+
+
+@pytest.mark.filterwarnings("ignore:.*(quotes around cells|first line is read as a text)")
+@pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC])
+def test_cells_that_need_their_quotes_in_a_tsv_are_read_as_they_were(
+    tmp_path: Path, quoting: Any
+) -> None:
+    """As a spreadsheet or pandas writes tabs, quotes and line ends."""
+    path, odd = (
+        tmp_path / "a.tsv",
+        ["A\tdog", 'Said "no"', "Two\nlines", '"Yes."', 'Plain, 5" wide'],
+    )
+    frame = pd.DataFrame({"text": odd * 40, "label": range(200)})
+    frame.to_csv(path, sep="\t", index=False, quoting=quoting)
+    assert texts(path, columns={"text": "text"}) == odd * 40
+    assert read_examples("classification", path)["text"] == odd * 40
+
+
+def test_the_quotes_of_a_dialogue_stay(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    for lines in ('"Yes."\tJa.\n"No," he said.\tNein.\n', 'A 5" dog\tHund\nNo\t"Nein"\n'):
+        path.write_text(lines)
+        assert [f"{each.text}\t{each.target}" for each in Corpus(path)] == lines.splitlines()
+
+
+def test_a_tsv_with_a_header_is_asked_about(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text("sentence\tlabel\nA dog.\t1\n")
+    with pytest.warns(UserWarning, match="first line is read as a text.*--columns text=NAME"):
+        Corpus(path)
+    path.write_text("sentence\tlabel\tid\n")
+    with pytest.raises(CorpusError, match="got 3 columns.*or name that of the text: --columns"):
+        Corpus(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "way"),
+    [
+        ("a.csv", "text\nÜber\n".encode("cp1252"), "iconv -f WINDOWS-1252 -t UTF-8 .*a.csv > NEW"),
+        ("a.csv", "text\nÜber\n".encode("utf-16"), "iconv -f UTF-16 -t UTF-8 .*a.csv > NEW"),
+        ("a.jsonl", b'{\n  "text": "A dog."\n}\n', "each object on one line: jq -c . FILE"),
+        ("a.jsonl", b'[{"text": "A dog."}]\n', r"got a list. Write a line for each: jq -c '.\[\]'"),
+        ("a.csv", b"A dog.,1\nA cat.,0\n", "has no header, number it from 0: text=0"),
+    ],
+)
+def test_what_other_programs_write_is_refused_with_a_way_out(
+    tmp_path: Path, name: str, content: bytes, way: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(CorpusError, match=way):
+        Corpus(tmp_path / name)
 
 
 @pytest.mark.parametrize(("sign", "word"), [(";", "semicolons"), ("\t", "tabs"), ("|", "bars")])

@@ -33,7 +33,7 @@ def test_not_utf_8_names_line_and_byte(tmp_path: Path) -> None:
     path = tmp_path / "a"
     expected = (
         f"{path}:2: expected UTF-8, got byte 0xfc as byte 3 of the line. Convert the file to "
-        "UTF-8 first."
+        "UTF-8 first: iconv -f WINDOWS-1252"
     )
     with pytest.raises(CorpusError, match=re.escape(expected)):
         lines(path, b"fine\nso\xfcber\n")

@@ -181,3 +181,35 @@ def test_folders_of_data_sets_have_configs(tmp_path: Path) -> None:
         Corpus(f"{tmp_path}?config=b&row=3")
     with pytest.raises(CorpusError, match=r"or the split of a data set: .*\?split=train"):
         Corpus(tmp_path / "a")
+
+
+def test_class_names_are_those_that_datasets_wrote(tmp_path: Path) -> None:
+    """In Parquet, of several files if they agree, and in a saved folder of images."""
+    names = datasets.ClassLabel(names=["no", "yes"])
+    features = datasets.Features({"image": datasets.Image(), "label": names})
+    held = datasets.Dataset.from_list(ROWS, features=features)
+    held.to_parquet(tmp_path / "a.parquet")
+    held.save_to_disk(tmp_path / "saved")
+    for data in (tmp_path / "a.parquet", [tmp_path / "a.parquet"] * 2, tmp_path / "saved"):
+        table = read_examples("image-classification", data)
+        assert table.class_names == {"label": ["no", "yes"]}
+    parquet(tmp_path)
+    assert read_examples("image-classification", parquet(tmp_path)).class_names == {}
+
+
+def test_labels_stand_in_the_metadata_of_each_split(tmp_path: Path) -> None:
+    """Not in the name of the split's folder."""
+    (tmp_path / "train").mkdir()
+    metadata(tmp_path / "train")
+    assert read_examples("image-classification", tmp_path)["label"] == ["0", "1"]
+    with pytest.raises(CorpusError, match="Expected tables in .* Name the folder that holds them"):
+        Corpus(f"{tmp_path}?split=train")
+
+
+def test_files_of_an_archive_have_the_names_that_webdataset_gives_them(tmp_path: Path) -> None:
+    files = [("0.in.png", png(PIXELS[0])), ("0.kind.cls", b"3"), ("0.npy", b"\0"), ("0.cls", b"1")]
+    path = archive(tmp_path / "a.tar", *files)
+    table = read_examples("image-classification", path, {"image": "in.png", "label": "kind.cls"})
+    assert table["label"] == ["3"]
+    with pytest.raises(CorpusError, match="the columns are 'in.png', 'kind.cls', 'npy', 'label'"):
+        read_examples("image-classification", path)

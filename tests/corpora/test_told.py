@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -178,6 +179,14 @@ def test_a_prompt_and_its_reply_are_one_text(reply: str, tmp_path: Path) -> None
     assert other.text == "A dog.", "a row's own text"
     with pytest.raises(CorpusError, match="--columns text=chosen, in Python"):
         Corpus([{"chosen": "The sky is blue.", "rejected": "No."}])
+
+
+def test_messages_that_nobody_can_read_are_no_text(tmp_path: Path) -> None:
+    """Pandas writes arrays of messages without commas."""
+    rows = [{"messages": np.array(CHAT, dtype=object)}]
+    pd.DataFrame(rows).to_csv(tmp_path / "a.csv", index=False)
+    with pytest.raises(CorpusError, match="a.csv:2: expected messages as JSON .* as .jsonl or"):
+        Corpus(tmp_path / "a.csv")
 
 
 def test_json_in_a_text_stays_a_text() -> None:

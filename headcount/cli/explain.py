@@ -39,7 +39,8 @@ class Explain(CorpusArguments, BesideCommand["results.Explained"]):
     prompts: str | None = None
     """Table of prompts in place of one (.jsonl, .csv, .tsv or .parquet with prompt, target, against
     and corrupt; --columns prompt=NAME prompt.target=NAME for other names), or ours:
-    indirect-objects, indirect-objects-reworded, greater-than, pronouns, facts, agreement."""
+    indirect-objects, indirect-objects-reworded, indirect-objects-flipped, greater-than, pronouns,
+    facts, agreement."""
     texts: tuple[str, ...] = ()
     """Files of texts over which heads' outputs are averaged; the prompts by default."""
     scores: Path | None = None

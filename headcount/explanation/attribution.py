@@ -11,18 +11,10 @@ $\mathrm{MLP}_l$ all else that a block adds (MLP, experts, its own gates), and b
 final norm and of the unembedding. A logit that is capped is the one before the cap.
 
 It is exact for blocks with a norm in front and a linear unembedding. In others (BERT, BART), the
-same sum is not the logit, and `gradients` gives gradient x output instead:
+same sum is not the logit, and gradient x output (slopes.py) takes its place.
 
-$$\sum_{q,d} o_{h,q,d} \, \frac{\partial m}{\partial o_{h,q,d}}$$
-
-with m as in runs.py, and the same with $o - o'$ in place of o, an estimate of what is lost if the
-head gives o', its output in the second prompt (attribution patching).
-
-References: A Mathematical Framework for Transformer Circuits (Elhage et al., 2021),
-    https://transformer-circuits.pub/2021/framework/index.html; Learning Important Features Through
-    Propagating Activation Differences (Shrikumar et al., 2017), section 2,
-    https://arxiv.org/abs/1704.02685; AtP* (Kramar et al., 2024), section 2,
-    https://arxiv.org/abs/2403.00745
+Reference: A Mathematical Framework for Transformer Circuits (Elhage et al., 2021),
+    https://transformer-circuits.pub/2021/framework/index.html
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,14 +29,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from headcount.core import Head, LayerId, UnsuitedError, added
-from headcount.explanation.runs import Outputs, Row, last_logits
-from headcount.importance import Lrp, frozen
+from headcount.explanation.runs import Row, last_logits
+from headcount.importance import Lrp
 from headcount.models import Loaded
 from headcount.tap import (
     AttentionLayer,
     StateId,
     block_of,
-    evaluating,
     heard,
     intercepted,
 )
@@ -127,37 +118,6 @@ def _linear(loaded: Loaded, row: Row) -> "tuple[_Hearing, Tensor, Tensor] | None
                 continue
             return hearing, found, start
     return None
-
-
-def gradients(loaded: Loaded, row: Row) -> Outputs:
-    """The gradient of what is read of a row, at the output of every head."""
-    outputs = dict[LayerId, Tensor]()
-
-    def hear(layer: AttentionLayer, output_BQHD: Tensor) -> Tensor:
-        wants = output_BQHD.requires_grad
-        leaf = output_BQHD if wants else output_BQHD.detach().requires_grad_()
-        outputs[layer.layer_id] = leaf
-        return leaf
-
-    model = loaded.model
-    with evaluating(model), frozen(model), torch.enable_grad():
-        with heard(model, loaded.anatomy, head_outputs=hear):
-            logits = last_logits(loaded, row)
-        log_1R = row.log_probabilities(logits)
-        start = (log_1R @ row.signs(log_1R))[0]
-        found = torch.autograd.grad(start, [*outputs.values()], allow_unused=True)
-    return {
-        layer: torch.zeros_like(output[0]) if slope is None else slope[0]
-        for (layer, output), slope in zip(outputs.items(), found, strict=True)
-    }
-
-
-def products(slopes: Outputs, outputs: Outputs) -> dict[LayerId, Float[np.ndarray, " _"]]:
-    """The gradient of every head times its output, summed over tokens."""
-    return {
-        layer: (slope.double() * outputs[layer].double()).sum((0, 2)).cpu().numpy()
-        for layer, slope in slopes.items()
-    }
 
 
 @final

@@ -29,6 +29,9 @@ from headcount.results import (
     Order,
 )
 
+MEAN_OF_RANKS = "mean_of_ranks"
+"""Name of the ranking by the mean of the places that heads have by all effects."""
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -126,12 +129,29 @@ def rankings(singles: Singles, scores: Mapping[str, Float[np.ndarray, " head"]])
         for name, each in known.items()
         for order in ORDERS
     ]
+    if len(singles.effects) > 1:
+        found += [
+            Ranked(MEAN_OF_RANKS, order, [_mean_of_ranks(found, order, singles)], True)
+            for order in ORDERS
+        ]
     random = np.random.default_rng(options.seed)
     drawn = ((random.permutation(num), random.permutation(num)) for _ in range(options.draws))
     return [
         *found,
         Ranked(RANDOM, SIGNED, [*paced(drawn, options.draws, "draws", held=True)], True),
     ]
+
+
+def _mean_of_ranks(ranked: Sequence[Ranked], order: Order, singles: Singles) -> Halves:
+    """The heads by the mean of their places by all effects, for either half of the prompts."""
+    halves = [
+        each.halves[0] for each in ranked if each.order == order and each.ranking in singles.effects
+    ]
+    first, second = (
+        np.mean([each[half].argsort() for each in halves], 0).argsort(kind="stable")
+        for half in (0, 1)
+    )
+    return first, second
 
 
 def curves_of(ends: Sequence[Ends], ranked: Sequence[Ranked], progress: Progress) -> list[Curve]:

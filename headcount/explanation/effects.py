@@ -215,6 +215,61 @@ class Estimate(Direct):
         return prompt.along(prompt.differences())
 
 
+class _Integrated(Direct):
+    """Integrated gradients, from the second prompt's embeddings, times the difference."""
+
+    steps: ClassVar[int]
+    source = "Hanna et al., 2024, arXiv:2403.17806"
+    needs = frozenset({"second"})
+    by_default = False
+
+    def of(self, prompt: "PromptRuns") -> "Attribution | None":
+        """The mean gradient times the difference of outputs, over tokens."""
+        return prompt.along(prompt.differences(), prompt.integrated(self.steps))
+
+
+_INTEGRATED = (
+    "the mean gradient over {} steps from the second prompt's embeddings to the first's, times the "
+    "difference of the head's outputs, an estimate of what is lost if it gives what it gives in "
+    "the second prompt"
+)
+
+
+@final
+class Integrated5(_Integrated):
+    """Five steps."""
+
+    name, label, steps = "integrated-5", "integrated gradients, 5 steps", 5
+    about = _INTEGRATED.format("five")
+
+
+@final
+class Integrated10(_Integrated):
+    """Ten steps."""
+
+    name, label, steps = "integrated-10", "integrated gradients, 10 steps", 10
+    about = _INTEGRATED.format("ten")
+
+
+@final
+class Relp(Direct):
+    """Relevance patching: slopes under LRP's rules times the difference of outputs."""
+
+    name = "relp"
+    label = "relevance patching"
+    about = (
+        "the slope under LRP's rules times the difference of the head's outputs, an estimate of "
+        "what is lost if it gives what it gives in the second prompt"
+    )
+    source = "2025, arXiv:2508.21258"
+    needs = frozenset({"second"})
+    by_default = False
+
+    def of(self, prompt: "PromptRuns") -> "Attribution | None":
+        """The slope times the difference of outputs, over tokens."""
+        return prompt.along(prompt.differences(), prompt.relevances())
+
+
 @final
 class Knockout(Replacement):
     """Looks at a word that are blocked."""
@@ -246,6 +301,9 @@ EFFECTS: Registry[type[Effect]] = Registry(
             Corrupt,
             Restored,
             Estimate,
+            Integrated5,
+            Integrated10,
+            Relp,
             Knockout,
         )
     },

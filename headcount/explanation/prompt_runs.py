@@ -10,8 +10,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headcount.core import Head, LayerId, added
-from headcount.explanation.attribution import Attribution, attribute, gradients, products
+from headcount.explanation.attribution import Attribution, attribute
 from headcount.explanation.runs import Case, Change, Outputs, Row, Run, aligned
+from headcount.explanation.slopes import gradients, integrated, products, relevances
 from headcount.models import Loaded
 from headcount.tap import AttentionLayer, evaluating, heard, without_cache
 
@@ -65,11 +66,23 @@ class PromptRuns:
         """The gradient of what is predicted at the outputs of heads, by row."""
         return [gradients(self._loaded, row) for row in self._case.rows]
 
-    def along(self, directions: Sequence[Outputs]) -> Attribution:
-        """The gradient at the outputs of heads times some directions, by row."""
+    def integrated(self, steps: int) -> list[Outputs]:
+        """The mean of these slopes on the way from the second prompt's embeddings, by row."""
+        assert self._case.corrupt is not None
+        pairs = zip(self._case.rows, self._case.corrupt, strict=True)
+        return [integrated(self._loaded, row, other, steps) for row, other in pairs]
+
+    def relevances(self) -> list[Outputs]:
+        """The same under LRP's rules, by row."""
+        return [relevances(self._loaded, row) for row in self._case.rows]
+
+    def along(
+        self, directions: Sequence[Outputs], slopes: Sequence[Outputs] | None = None
+    ) -> Attribution:
+        """Slopes at the outputs of heads, by default the gradient, times directions, by row."""
         heads = dict[LayerId, Float[np.ndarray, " _"]]()
-        for slopes, direction in zip(self.slopes, directions, strict=True):
-            heads = added(heads, products(slopes, direction))
+        for slope, direction in zip(slopes or self.slopes, directions, strict=True):
+            heads = added(heads, products(slope, direction))
         return Attribution(heads)
 
     def attribution(self) -> Attribution | None:

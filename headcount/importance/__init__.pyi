@@ -33,6 +33,7 @@ from .gradient_score import gradient as gradient
 from .gradients import Scores as Scores
 from .gradients import frozen as frozen
 from .lrp.propagation import Lrp as Lrp
+from .lrp.propagation import unfused as unfused
 from .lrp.relevance import relevance as relevance
 from .lrp.relevance import start_of as start_of
 from .lrp.relevance import token_relevance as token_relevance

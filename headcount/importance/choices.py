@@ -12,7 +12,7 @@ from headcount.core import InputError
 Level = Literal["token", "sample", "batch"]
 """Unit over which gradients are summed before the absolute value is taken."""
 
-Rules = Literal["voita2019", "attnlrp", "alpha_beta"]
+Rules = Literal["voita2019", "attnlrp", "relp", "alpha_beta"]
 """Rule set of layer-wise relevance propagation."""
 
 Average = Literal["per-example", "per-step"]

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from headcount.core import Head
-from headcount.explanation.attribution import attribute, gradients, products, written
+from headcount.explanation.attribution import attribute, written
 from headcount.explanation.runs import Reading, Row, Run
+from headcount.explanation.slopes import gradients, products
 from headcount.models import Loaded
 from tests import tiny
 from tests.textbook import explanation as book

@@ -230,6 +230,24 @@ def _copied(held: Loaded) -> list[Prompt]:
     return [prompts[n] for n in np.argsort(gains)[-6:]]
 
 
+def test_the_mean_of_ranks_is_a_ranking() -> None:
+    """Of a head that is second by one effect and fourth by another, the mean place is third."""
+    options = ExplainOptions(
+        effects=("gradient", "zero"), together=(), draws=1, circuit=True, others=("mean",)
+    )
+    found = explain(loaded(LLAMA), PROMPTS, options=options)
+    for order in ORDERS:
+        expected = []
+        for half in (0, 1):
+            orders = [_orders(found, name, order)[half] for name in ("gradient", "zero")]
+            places = {name: sum(each.index(name) for each in orders) for name in orders[0]}
+            names = sorted(map(str, loaded(LLAMA).heads), key=lambda name: places[name])
+            expected.append(names)
+        for row in select(found.circuits, ranking="mean_of_ranks", order=order):
+            best = [" ".join(each[: row.heads]) for each in expected]
+            assert row.names == " | ".join(dict.fromkeys(best))
+
+
 def test_a_planted_circuit_is_found_exactly(planted: Loaded) -> None:
     """What replaces heads finds both; attribution sees nothing of the head that only tells."""
     options = ExplainOptions(circuit=True, together=(), draws=1)

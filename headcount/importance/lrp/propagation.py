@@ -78,6 +78,7 @@ ATTNLRP = {
     "matmul": rule.by_half,
     "bmm": rule.by_half,
 }
+RELP = {**COMMON, "softmax": rule.constant, "mul": rule.by_half}
 ALPHA_BETA: Mapping[str, rule.Rule] = {
     "linear": alpha_beta.linear,
     "matmul": alpha_beta.matrix_product,
@@ -135,6 +136,7 @@ class RuleSet:
 RULES: Mapping[str, RuleSet] = {
     "voita2019": RuleSet(VOITA2019),
     "attnlrp": RuleSet(ATTNLRP, allowed=frozenset({"Softmax"})),
+    "relp": RuleSet(RELP),
     "alpha_beta": RuleSet(ALPHA_BETA, gate=alpha_beta.gate, direct=True),
 }
 
@@ -160,7 +162,7 @@ def rule_set(name: str) -> RuleSet:
     return RULES[name]
 
 
-def listener(rules: str) -> Listener | None:
+def unfused(rules: str) -> Listener | None:
     """The listener for a tap; rules for single steps need attention that is not fused."""
     return None if rule_set(rules).direct else FunctionListener(lambda block: None)
 

@@ -42,7 +42,7 @@ from transformers import PreTrainedModel
 from headcount.core import MAX_TOKENS, InputError, LayerId, added, spread
 from headcount.importance.choices import Rules
 from headcount.importance.gradients import open_gates
-from headcount.importance.lrp.propagation import Lrp, listener
+from headcount.importance.lrp.propagation import Lrp, unfused
 from headcount.tap import (
     Anatomy,
     AnyModel,
@@ -232,7 +232,7 @@ def _of_batch(
     with torch.enable_grad():
         spread = {place: gate_EH[batch.example_R] for place, gate_EH in gates.items()}
     with (
-        Tap(model, anatomy, listener(rules), gates=spread, block=WHOLE),
+        Tap(model, anatomy, unfused(rules), gates=spread, block=WHOLE),
         Lrp(model, rules, leaves) as lrp,
     ):
         starts = start(model, batch)
@@ -285,7 +285,7 @@ def token_relevance(
     """
     (model, anatomy), entering = examined(model, anatomy), _Entering()
     with (
-        Tap(model, anatomy, listener(rules), block=WHOLE),
+        Tap(model, anatomy, unfused(rules), block=WHOLE),
         Lrp(model, rules) as lrp,
         heard(model, anatomy, hidden_states=entering),
     ):

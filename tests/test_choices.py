@@ -87,7 +87,7 @@ Did you mean attention?
 Expected a kind of needle (one of pass key, city, gift, meeting), got 'cities'. Did you mean city?
 Expected a replacement (one of zero, mean), got 'median'. Did you mean mean?
 Expected an effect (one of attribution, gradient, zero, mean, corrupt, restored, estimate, \
-knockout), got 'ablation'. Did you mean attribution?
+integrated-5, integrated-10, relp, knockout), got 'ablation'. Did you mean attribution?
 Expected a device that torch has here and that has float64, such as cpu, or cuda with a GPU, \
 got 'gpu' (\
 """

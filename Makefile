@@ -4,7 +4,7 @@ BIN := .venv/bin
 export HF_HUB_OFFLINE ?= 1
 unexport PYTHONDONTWRITEBYTECODE  # every test process would compile the package and its tests
 
-.PHONY: demo test test-all lint types pytest docs notebooks versions kernels turn device wheel faults mutants bench clean FORCE
+.PHONY: demo test test-all lint types pytest docs notebooks versions kernels truth turn device wheel faults mutants bench clean FORCE
 
 demo: .venv/installed  ## what the heads of our own translation model do and are worth
 	$(BIN)/headcount demo --out demo
@@ -30,7 +30,7 @@ slow-%: .venv/installed  ## every other slow test: make slow-1, make slow-2
 	$(BIN)/pytest -m slow --half $* $(PROCESSES)
 
 # For its time, CI takes one of these by the commit's hash. Each can be made by hand.
-TURNS := versions kernels slow-1 slow-2
+TURNS := versions kernels slow-1 slow-2 truth
 COMMIT = $(shell git rev-parse --short=7 HEAD)
 
 # Tests as on one of four machines, the one of a commit: make test ON='$(MACHINE)'
@@ -81,6 +81,16 @@ kernels: $(TRITONS:%=.kernels/%/installed)  ## the kernel for GPUs in Triton's i
 	.kernels/$*/bin/pip install --quiet --no-deps triton==$*
 	touch $@
 
+truth: .truth/installed  ## programs that torchwright compiled: every head's role and worth
+	.truth/bin/python -m pytest -p no:cacheprovider tests/truth
+
+.truth/installed: .venv/installed  ## its solver needs another protobuf than ONNX
+	$(PYTHON) -m venv .truth
+	echo "import site; site.addsitedir('$$($(BIN)/python -c $(PACKAGES))')" \
+		> $$(.truth/bin/python -c $(PACKAGES))/others.pth
+	.truth/bin/pip install --quiet "$(shell sed -n 's/^truth = \["\(.*\)"\]/\1/p' pyproject.toml)"
+	touch $@
+
 device: .venv/installed  ## on a machine with a GPU: the kernel against the blocks, and what measuring costs, in device.md
 	$(BIN)/python benchmarks/device.py --out device.md
 
@@ -105,4 +115,4 @@ bench: .venv/installed  ## make bench TREEBANK=file.conllu TEXT=file.txt
 	touch $@
 
 clean:
-	rm -rf .venv .versions .kernels demo build *.egg-info
+	rm -rf .venv .versions .kernels .truth demo build *.egg-info

@@ -1,7 +1,7 @@
 """What headcount says of models of which every head is known, and how often it is right.
 
     python benchmarks/truth.py --models 100
-    python benchmarks/truth.py --models 30 --parts explain circuits --out truth
+    python benchmarks/truth.py --models 30 --parts roles scores --weights noisy --out noisy
 
 Models are those of the seeds from 0 on, whose families take turns. What is done is kept in the
 folder, and a second run goes on from there. The table goes to the screen and to `truth.md`.
@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import final
 
 import numpy as np
@@ -24,12 +25,16 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from headcount.core import Kept
 from headcount.testing import Family
 from tests.truth.answers import Known
+from tests.truth.changed import noisy, trained
+from tests.truth.compiled import compiled
 from tests.truth.questions import QUESTIONS, Answer
 
 FAMILIES: tuple[Family, ...] = ("gpt2", "llama", "grouped", "encoder")
 TEXTS, DRAWS = {"roles": 200, "scores": 200}, 2000
 FEW = 100
 """Number of texts for the other parts."""
+WEIGHTS = ("by hand", "noisy", "trained", "compiled")
+WHICH = "as they are set, with noise, trained on, or by torchwright (which needs the extra truth)"
 
 
 @final
@@ -40,10 +45,16 @@ class Answers:
     answers: tuple[Answer, ...]
 
 
-def answered(part: str, seed: int, layers: tuple[int, int]) -> Answers:
+def answered(part: str, weights: str, seed: int, layers: tuple[int, int]) -> Answers:
     """The answers of a part about the model of a seed."""
-    known = Known.drawn(seed, FAMILIES[seed % len(FAMILIES)], TEXTS.get(part, FEW), layers)
-    return Answers(tuple(QUESTIONS[part](known)))
+    with TemporaryDirectory() as folder:
+        if weights == "compiled":
+            known = compiled(seed, Path(folder) / "model", TEXTS.get(part, FEW))
+        else:
+            family = FAMILIES[seed % len(FAMILIES)]
+            known = Known.drawn(seed, family, TEXTS.get(part, FEW), layers)
+        changed = {"noisy": noisy, "trained": trained}.get(weights)
+        return Answers(tuple(QUESTIONS[part](changed(known) if changed else known)))
 
 
 def interval(answers: Sequence[Answer]) -> tuple[float, float]:
@@ -75,6 +86,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Ask about models of which every head is known.")
     parser.add_argument("--models", type=int, default=30, help="number of models")
     parser.add_argument("--parts", nargs="+", choices=QUESTIONS, default=[*QUESTIONS])
+    parser.add_argument("--weights", choices=WEIGHTS, default="by hand", help=WHICH)
     parser.add_argument("--layers", nargs=2, type=int, default=(2, 8), help="least and most layers")
     parser.add_argument("--out", type=Path, default=Path("truth"), help="folder of what is done")
     given = parser.parse_args()
@@ -82,9 +94,15 @@ def main() -> None:
     layers = (given.layers[0], given.layers[1])
     found = defaultdict[str, list[Answer]](list)
     for part in given.parts:
-        file, key = given.out / f"{part}.json", f"layers:{layers}|texts:{TEXTS.get(part, FEW)}"
+        file, key = (
+            given.out / f"{part}.json",
+            f"{given.weights}|layers:{layers}|texts:{TEXTS.get(part, FEW)}",
+        )
         kept = Kept(file, key, "the answers about some models", Answers)
-        units = ((str(seed), partial(answered, part, seed, layers)) for seed in range(given.models))
+        units = (
+            (str(seed), partial(answered, part, given.weights, seed, layers))
+            for seed in range(given.models)
+        )
         for seed, one in enumerate(kept.results(units)):
             for each in one.answers:
                 found[f"{part}: {each.question}"].append(each)

@@ -1,5 +1,9 @@
 from .architectures import Family as Family
 from .planted import planted_model as planted_model
+from .planted import tokenizer as tokenizer
+from .programs import BITS as BITS
+from .programs import PUNCTUATION as PUNCTUATION
+from .programs import SHARE as SHARE
 from .programs import Kind as Kind
 from .programs import Planted as Planted
 from .programs import Program as Program

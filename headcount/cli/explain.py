@@ -40,7 +40,7 @@ class Explain(CorpusArguments, BesideCommand["results.Explained"]):
     """Table of prompts in place of one (.jsonl, .csv, .tsv or .parquet with prompt, target, against
     and corrupt; --columns prompt=NAME prompt.target=NAME for other names), or ours:
     indirect-objects, indirect-objects-reworded, indirect-objects-flipped, greater-than, pronouns,
-    facts, agreement."""
+    facts, agreement, arithmetic."""
     texts: tuple[str, ...] = ()
     """Files of texts over which heads' outputs are averaged; the prompts by default."""
     scores: Path | None = None

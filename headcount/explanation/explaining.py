@@ -16,6 +16,7 @@ from headcount.explanation.attribution import written
 from headcount.explanation.circuits import Ends, areas_of, curves_of, ends_of, rankings
 from headcount.explanation.curves import Curve
 from headcount.explanation.effects import EFFECTS
+from headcount.explanation.matryoshka import learned
 from headcount.explanation.options import ExplainOptions
 from headcount.explanation.others import others_of
 from headcount.explanation.plan import Plan
@@ -111,7 +112,8 @@ def explain(
         tuple(_written(reader, loaded, cases, rows)),
     )
     if ends:
-        curves = curves_of(ends, rankings(singles, given), progress)
+        ranked = [*rankings(singles, given), *learned(ends[0], progress)]
+        curves = curves_of(ends, ranked, progress)
         found = _with_circuits(found, ends, singles, curves, others)
     signed = signature(loaded, _hash([*prompts, *elsewhere]), **_signed(options, texts, given))
     timings = {"all": time.time() - begun}
@@ -204,6 +206,8 @@ def _signed(
         "circuit": options.circuit or None,
         "others": ",".join(options.others) or None,
         "scores": short_hash(given, 8) if scores else None,
+        "steps": options.steps or None,
+        "learners": options.learners if options.steps else None,
         "draws": options.draws,
         "query": options.query,
         "key": options.key,

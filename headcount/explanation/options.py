@@ -3,7 +3,15 @@
 from dataclasses import dataclass
 from typing import final
 
-from headcount.core import Head, InputError, check_known, check_seed, check_unicode, names_a_head
+from headcount.core import (
+    Head,
+    InputError,
+    check_known,
+    check_least,
+    check_seed,
+    check_unicode,
+    names_a_head,
+)
 from headcount.corpora import check_template
 from headcount.explanation.effects import EFFECTS
 
@@ -43,6 +51,11 @@ class ExplainOptions:
     """What the heads outside a circuit give: second (what they give in the second prompt), mean,
     zero, resample (what they give in other prompts); by default second where there is one, and
     mean."""
+    steps: int = 0
+    """Steps in which each half of the prompts learns a nested ranking of the heads for circuits
+    (Matryoshka attribution; 500 in its paper); none by default."""
+    learners: int = 1
+    """Number of learners of this ranking, which share batches; scores are their mean."""
     draws: int = 3
     """Number of sets of random heads beside the best ones."""
     seed: int = 0
@@ -65,6 +78,12 @@ class ExplainOptions:
             )
         for name in self.others:
             check_known("an output of other heads", name, (*OTHERS, *EFFECTS), "(one of {})")
+        check_least(self, steps=0, learners=1)
+        if self.steps and not self.circuit:
+            raise InputError(
+                f"Expected a circuit, for which a ranking is learned, got --steps {self.steps} "
+                "without one. Add --circuit, or leave --steps out."
+            )
         if self.others and not self.circuit:
             raise InputError(
                 f"Expected a circuit, outside which heads give something else, got --others "

@@ -194,8 +194,7 @@ def test_the_smallest_circuits_are_read_off_the_curve(found: Explained) -> None:
     assert found.record.nothing == found.complements[0].nothing
 
 
-@pytest.fixture(scope="module")
-def planted() -> Loaded:
+def planted_model() -> Loaded:
     """A model in which dec.0.2 says what the tokens are, to dec.1.4 alone, which copies them."""
     held = loaded(LLAMA)
     held = replace(held, model=copy.deepcopy(held.model))
@@ -217,7 +216,7 @@ def planted() -> Loaded:
     return held
 
 
-def _copied(held: Loaded) -> list[Prompt]:
+def copied(held: Loaded) -> list[Prompt]:
     """Some prompts whose word is copied, those in which it counts most against a rival."""
     words = ("rain", "night", "sister", "moon", "two")
     prompts = [
@@ -248,10 +247,10 @@ def test_the_mean_of_ranks_is_a_ranking() -> None:
             assert row.names == " | ".join(dict.fromkeys(best))
 
 
-def test_a_planted_circuit_is_found_exactly(planted: Loaded) -> None:
+def test_a_planted_circuit_is_found_exactly() -> None:
     """What replaces heads finds both; attribution sees nothing of the head that only tells."""
-    options = ExplainOptions(circuit=True, together=(), draws=1)
-    found = explain(planted, _copied(planted), options=options)
+    options, planted = ExplainOptions(circuit=True, together=(), draws=1), planted_model()
+    found = explain(planted, copied(planted), options=options)
     pair, seen = {"dec.0.2", "dec.1.4"}, set[str]()
     for row in found.circuits:
         if row.ranking in ("mean", "corrupt", "restored", "estimate", "knockout"):

@@ -369,7 +369,7 @@ def test_refusals(tmp_path: Path) -> None:
         explain(held, "The old dog")
 
 
-LONG = ("indirect-objects-flipped",)
+LONG = ("indirect-objects-flipped", "arithmetic")
 """Files of 64 prompts in 16 blocks of four, which share no name or number."""
 OTHERS = ("indirect-objects-reworded", "greater-than", "pronouns", "facts", "agreement")
 

@@ -1,0 +1,93 @@
+"""Matryoshka attribution: gates by the book, and a planted circuit that is learned."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from headcount.core import InputError
+from headcount.explanation import ExplainOptions, explain
+from headcount.explanation.matryoshka import gates
+from headcount.results import select
+from tests.explanation.test_circuits import PROMPTS, copied, planted_model
+from tests.tasks.loaded import loaded
+
+
+def _by_the_book(scores: list[float], size: float) -> list[float]:
+    """Gates by a search for the threshold in steps that halve."""
+    low, high = min(scores) - 100, max(scores) + 100
+    for _ in range(200):
+        middle = (low + high) / 2
+        total = sum(1 / (1 + math.exp(-(each - middle) / 0.5)) for each in scores)
+        low, high = (middle, high) if total > size else (low, middle)
+    return [1 / (1 + math.exp(-(each - low) / 0.5)) for each in scores]
+
+
+def test_gates_add_up_to_a_size_and_have_its_slope() -> None:
+    random = np.random.default_rng(0)
+    scores, sizes = random.normal(0, 2, (3, 7)), [1.0, 3.5, 6.9]
+    scores[2] = 0  # as at the start
+    score_LH = torch.tensor(scores, requires_grad=True)
+    gate_LH = gates(score_LH, torch.tensor(sizes))
+    for row, size, gate in zip(scores, sizes, gate_LH.tolist(), strict=True):
+        assert gate == pytest.approx(_by_the_book(row.tolist(), size), abs=1e-6)
+        assert sum(gate) == pytest.approx(size, abs=1e-6)
+    weight_LH = random.normal(size=(3, 7))
+    total = (gate_LH * torch.tensor(weight_LH)).sum()
+    (slope_LH,) = torch.autograd.grad(total, score_LH)
+    for learner, head in [(0, 0), (0, 4), (1, 2), (2, 6)]:
+        ends = []
+        for step in (1e-5, -1e-5):
+            moved = scores[learner].copy()
+            moved[head] += step
+            ends.append(np.dot(_by_the_book(moved.tolist(), sizes[learner]), weight_LH[learner]))
+        expected = (ends[0] - ends[1]) / 2e-5
+        assert float(slope_LH[learner, head]) == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_planted_circuit_is_learned() -> None:
+    """The two heads that do all of it come first for both halves; it is the same again."""
+    held = planted_model()
+    options = ExplainOptions(
+        effects=("estimate",),
+        together=(),
+        draws=1,
+        circuit=True,
+        others=("second",),
+        steps=40,
+        learners=2,
+    )
+    found = explain(held, copied(held), options=options)
+    (row,) = select(found.circuits, ranking="matryoshka", level=0.95)
+    assert row.heads == 2 and {*row.names.replace("|", "").split()} == {"dec.0.2", "dec.1.4"}
+    assert row.shared == 2 and row.value == pytest.approx(1, abs=1e-4)
+    assert not select(found.faithfulness, ranking="matryoshka", order="size")
+    (area, *_) = select(found.areas, ranking="matryoshka", sizes="ours", scale="linear")
+    assert area.cmd < 0.2
+
+
+def test_options_of_learning_are_checked() -> None:
+    for wrong, says in [
+        ({"steps": 3}, "got --steps 3 without one"),
+        ({"steps": -1}, "Expected steps of at least 0"),
+        ({"steps": 3, "circuit": True, "learners": 0}, "Expected learners of at least 1"),
+    ]:
+        with pytest.raises(InputError, match=says):
+            ExplainOptions(**wrong)
+
+
+def test_other_outputs_than_those_of_second_prompts_will_do() -> None:
+    """Means, zeros and other prompts take their place; nothing is left on the model."""
+    held = loaded("LlamaForCausalLM")
+    inputs = {"input_ids": torch.tensor([[1, 2, 3]])}
+    before = held.model(**inputs).logits
+    options = ExplainOptions(
+        effects=("gradient",), together=(), draws=1, circuit=True, others=("resample",), steps=2
+    )
+    plain = [replace(each, corrupt=None) for each in PROMPTS]
+    found = explain(held, plain, options=options)
+    assert len(select(found.areas, ranking="matryoshka")) == 4
+    assert torch.equal(before, held.model(**inputs).logits)
+    assert all(each.requires_grad for each in held.model.parameters())

@@ -9,7 +9,12 @@ ANALYZE = Capability(
     command="headcount.cli.look:Analyze",
     result="headcount.results.analysis:Analysis",
     sections=(
-        Section("confirmed", "other texts", 60, "headcount.reports.page.sections:confirmed_shown"),
+        Section(
+            "confirmed",
+            "other texts",
+            60,
+            "headcount.reports.documents.confirmation:confirmed_shown",
+        ),
         Section("syntax", "syntax", 70, "headcount.reports.documents.syntax:syntax_document"),
         Section("links", "links", 75, "headcount.reports.documents.links:links_document"),
         Section("layers", "layers", 120, "headcount.reports.documents.layers:layers_document"),

@@ -7,6 +7,7 @@ PRUNE = Capability(
     group="Make the cache or the model smaller",
     sentence="Choose heads under a budget, prune them, and measure the change.",
     command="headcount.cli.prune:Prune",
+    page="headcount.artifact.page:PART",
     sections=(
         Section(
             "pruned",

@@ -66,6 +66,8 @@ class Capability:
     """Whether the result may lie beside an analysis, whose page then has its section."""
     sections: tuple[Section, ...] = ()
     """Sections on the page of an analysis."""
+    page: str = ""
+    """Place of what else it adds to that page: an instance of `PagePart`."""
     files: tuple[str, ...] = ()
     """Files that the command may leave beside an analysis, besides those of its result."""
     shares_work: bool = False

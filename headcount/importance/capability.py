@@ -9,7 +9,8 @@ IMPORTANCE = Capability(
     command="headcount.cli.score:Importance",
     result="headcount.importance.folder:Assessment",
     document="headcount.reports.documents.worth:worth_document",
-    sections=(Section("worth", "worth", 30, "headcount.reports.page.sections:worth_shown"),),
+    page="headcount.importance.page:PART",
+    sections=(Section("worth", "worth", 30, "headcount.reports.documents.worth:worth_shown"),),
     shares_work=True,
 )
 

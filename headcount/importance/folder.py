@@ -56,6 +56,11 @@ class Assessment(Result[ImportanceRecord]):
         return f"Assessment({amount(len(self.heads.frame), 'head')} on {task}: {scores})"
 
     @property
+    def of_heads(self) -> HeadTable:
+        """The table of all heads."""
+        return self.heads
+
+    @property
     def columns(self) -> "Mapping[str, np.ndarray]":
         """The columns with scores, in the order of the heads."""
         frame = self.heads.frame

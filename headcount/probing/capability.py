@@ -10,6 +10,7 @@ PROBE = Capability(
     result="headcount.results.probe:Probed",
     document="headcount.reports.documents.probes:probes_document",
     beside=True,
+    page="headcount.probing.page:PART",
     sections=(Section("probes", "probes", 80),),
     shares_work=True,
 )

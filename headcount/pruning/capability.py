@@ -10,6 +10,7 @@ CURVE = Capability(
     result="headcount.results.curve:Curve",
     document="headcount.reports.documents.curve:curve_document",
     takes_roles=True,
-    sections=(Section("curve", "pruning", 40, "headcount.reports.page.grid_view:curve_shown"),),
+    page="headcount.pruning.page:PART",
+    sections=(Section("curve", "pruning", 40, "headcount.pruning.page:curve_shown"),),
     shares_work=True,
 )

@@ -24,6 +24,7 @@ MOST = 3
 """Largest number of kinds beside sinks that the headline names."""
 NEITHER = "neither role nor tendency"
 """What heads are called that nothing leads."""
+NO_ROLE = "no role"
 FAINTEST, STRONGEST = 14, 52
 """Share of its hue, in percent, that the cell of the weakest and the strongest tendency has."""
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import final
 
-from headcount.importance import SCORES
+from headcount.reports.page.part import page_parts
 from headcount.results import Analysis
 from headcount.vocabulary import ABLATION, ColumnEntry, plain
 
@@ -25,7 +25,7 @@ class _Columns(Mapping[str, ColumnEntry]):
     def _every(self) -> dict[str, ColumnEntry]:
         from headcount.measures import MEASURED  # only here: it imports torch
 
-        scores = {column.key: column for each in SCORES.values() for column in each.columns()}
+        scores = {column.key: column for part in page_parts() for column in part.columns()}
         return {**ABLATION, **scores, **MEASURED}
 
     def __getitem__(self, key: str) -> ColumnEntry:

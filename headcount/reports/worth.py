@@ -231,9 +231,9 @@ def said(effect: Effect) -> str:
 
 def by_score(score: str, rows: list[HeadRow]) -> str:
     """Which head is worth the most by a score that is no measured effect."""
-    best = rows[0]
+    best, label = rows[0], MEASURES[score].label
     return (
-        f"Ablation was not measured. By {MEASURES[score].label}, {best.head} is worth the most "
+        f"Ablation was not measured. By {label}, {best.head} is worth the most "
         f"({numbers.effect(best.values[score])})."
     )
 

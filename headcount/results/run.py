@@ -1,5 +1,6 @@
 """The record of an analysis, `run.json`; the rows of its tables, and its examples."""
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
@@ -303,6 +304,15 @@ class RelationResult:
     def gain(self) -> float:
         """Accuracy minus the accuracy of the best fixed offset."""
         return self.accuracy - self.baseline
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether there are an accuracy and a baseline."""
+        return math.isfinite(self.gain)
+
+    def is_few(self, limits: Thresholds) -> bool:
+        """Whether there are so few cases that chance can look like skill."""
+        return self.cases < limits.syntactic_cases
 
 
 RELATION_COLUMNS = tuple(each.name for each in fields(RelationResult))

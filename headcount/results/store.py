@@ -230,6 +230,11 @@ class Result(Generic[R]):
         """The same result, with the arguments of the command that made it."""
         return replace(cast("Any", self), record=replace(self.record, arguments=arguments))
 
+    @property
+    def of_heads(self) -> HeadTable | None:
+        """A table of all heads, which a page shows whole; None if that says nothing more."""
+        return None
+
     def check_heads(self, folder: Path, heads: Sequence[str]) -> None:
         """Check that a result beside an analysis is of the model with the analysed heads.
 

@@ -10,6 +10,7 @@ SKILLS = Capability(
     result="headcount.results.skills:Skills",
     document="headcount.reports.documents.skills:skills_document",
     beside=True,
+    page="headcount.skills.page:PART",
     sections=(Section("skills", "skills", 10),),
     shares_work=True,
 )

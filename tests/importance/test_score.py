@@ -18,8 +18,8 @@ from headcount.importance import (
     assess,
     score_of,
 )
+from headcount.importance.page import WORTH_NOTES
 from headcount.pruning import BY_SCORE, METHOD_OPTIONS, Ranking, method
-from headcount.reports.documents.methods import WORTH_NOTES
 from headcount.reports.names import MEASURES
 from headcount.vocabulary import WORTH
 from tests.pruning.context import TRAINED, context

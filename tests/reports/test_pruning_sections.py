@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 from headcount.core import Chart, Document, Heading, InputError, Text, Warned
+from headcount.pruning.page import best_method, curve_shown
 from headcount.reports import render, report_view, write_report
 from headcount.reports.documents.curve import curve_document, numbers_table
-from headcount.reports.documents.pruned import kept_table, pruned_document
+from headcount.reports.documents.pruned import pruned_document
 from headcount.reports.figures.curves import score_curve
+from headcount.reports.kept_heads import kept_table
 from headcount.reports.kinds import NEITHER, leading
-from headcount.reports.page.grid_view import curve_shown, keepings
-from headcount.reports.page.opening import best_method
+from headcount.reports.page.grid_view import keepings
 from headcount.results import (
     SAME_MODEL,
     Analysis,

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from headcount import numbers
 from headcount.core import Document, Heading, Table, Text, amount
+from headcount.reports.kinds import NO_ROLE
 from headcount.reports.sentences import by_chance, offset_words
-from headcount.results import Analysis, Claim, Confirmation, TraitStrength
+from headcount.results import Analysis, Claim, Confirmation, TraitStrength, confirm
 from headcount.vocabulary import BORDERLINE, CLEAR, label_of, relation_label, roles_named
 
-NO_ROLE = "no role"
 _CERTAINTIES = (CLEAR, BORDERLINE)
 _SHORT = {"found again": "yes", "not found again": "no", "not tested": "not tested"}
 
@@ -134,3 +134,10 @@ def chance_document(run: Analysis) -> Document | None:
             ),
         ),
     )
+
+
+def confirmed_shown(run: Analysis) -> Document | None:
+    """Roles on other texts; None unless an analysis of such was named."""
+    if run.confirming is None:
+        return None
+    return confirmation_document(confirm(run, run.confirming))

@@ -1,28 +1,15 @@
 """How a run was measured: the definition and source of every number, and what set the run up."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, final
+from dataclasses import asdict
+from typing import Any
 
 from headcount import numbers
 from headcount.core import Code, Document, Heading, Table, Text
 from headcount.corpora import LEAST_UNITS, SEGMENT
-from headcount.importance import SCORES
+from headcount.reports.page.part import Note, page_parts
 from headcount.results import Analysis, ImportanceRecord
-from headcount.vocabulary import CLARK, IMAGES, KOVALEVA, MICHEL, TEXTS, VOITA, Inputs
-
-
-@final
-@dataclass(frozen=True)
-class Note:
-    """One method with its source."""
-
-    what: str
-    how: str
-    source: str
-    inputs: tuple[Inputs, ...] = (TEXTS,)
-    """Kinds of input that it holds for."""
-
+from headcount.vocabulary import CLARK, IMAGES, KOVALEVA, TEXTS, VOITA
 
 NOTES = (
     Note(
@@ -148,30 +135,6 @@ NOTES = (
 )
 """Definitions and references for everything in the report."""
 
-WORTH_NOTES = (
-    Note(
-        "Ablation effect",
-        "How much worse the task's loss (or score) gets when one head is "
-        "removed and all others are kept; positive means that the head helps. The interval is of "
-        "each head alone and inverts the head's test: the studentized bootstrap for losses, paired "
-        "approximate randomization for BLEU, chrF and classes. Only the p-values are corrected "
-        "over heads, by Holm's method.",
-        f"{MICHEL}, section 3",
-    ),
-    *(
-        Note(label[0].upper() + label[1:], each.definition, each.column.source)
-        for each in SCORES.values()
-        if (label := each.column.label)
-    ),
-    Note(
-        "Agreement",
-        "Spearman's rank correlation over heads; intervals by Fisher's z with the "
-        "variance of Bonett and Wright. Heads without a number are excluded, pair by pair.",
-        "Bonett and Wright, Psychometrika 2000",
-    ),
-)
-"""Definitions and references for the importance scores."""
-
 LINKING = Note(
     "Linking",
     "Links of your own are measured as dependency arcs are, from a query to its keys. A head finds "
@@ -192,7 +155,7 @@ def methods_document(run: Analysis) -> Document:
     """What was not measured, definitions, the signature, and what set the run up."""
     record = run.record
     notes = [note for note in NOTES if record.inputs in note.inputs]
-    notes += WORTH_NOTES if run.importance else ()
+    notes += [note for part in page_parts() for note in part.notes(run)]
     notes += (LINKING,) if record.links else ()
     unmeasured = (
         NO_TREES if record.inputs.is_text and not run.relation_rows else "",

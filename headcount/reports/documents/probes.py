@@ -1,11 +1,10 @@
 """What probes show: what the heads know together, and what each adds."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import final
 
 from headcount import numbers
 from headcount.core import Block, Chart, Document, Heading, Table, Text
+from headcount.probing.page import probe_heads
 from headcount.reports.figures.probes import PROBE_FIGURES, VARIANTS
 from headcount.results import Probed, ProbeRow
 
@@ -32,18 +31,6 @@ METRIC_TITLES = {
     "tag-accuracy": "part of speech",
 }
 _SHOWN_HEADS = 8
-
-
-@final
-@dataclass(frozen=True)
-class ProbeHead:
-    """What one head adds to the attention probe."""
-
-    head: str
-    from_dependent: str
-    from_head: str
-    contribution: str
-    rank: str
 
 
 def probes_document(found: Probed) -> Document:
@@ -83,22 +70,6 @@ def _numbers(found: Probed, name: str) -> Iterator[Block]:
         headers = ("what is probed", "what is right", "share", "95 % interval")
         yield Heading(f"Probe of {PROBE_TITLES[name]}")
         yield Table.of(headers, map(_cells, rows))
-
-
-def probe_heads(found: Probed | None) -> dict[str, ProbeHead]:
-    """What each head adds to the attention probe, the most first."""
-    weights = () if found is None else found.weights
-    ordered = sorted(weights, key=lambda each: -each.contribution)
-    return {
-        each.head: ProbeHead(
-            each.head,
-            numbers.nats(each.from_dependent, "+"),
-            numbers.nats(each.from_head, "+"),
-            f"{numbers.nats(each.contribution, '+')} nats",
-            numbers.rank(place, len(ordered)),
-        )
-        for place, each in enumerate(ordered)
-    }
 
 
 def _lede(found: Probed) -> str:

@@ -6,6 +6,7 @@ from math import isnan
 from headcount.core import Block, Document, Heading, Table, Text, amount
 from headcount.numbers import percent
 from headcount.results import Overlap, RecallRow, Skills, TaskRow
+from headcount.skills.page import does, finds
 from headcount.vocabulary import SKILLS
 
 SHOWN = 5
@@ -19,7 +20,7 @@ def skills_document(found: Skills) -> Document:
     return Document(
         "What the heads of a language model do",
         (
-            Text(f"{record.model} {_finds(found)}. {_does(found.tasks)}", "lede"),
+            Text(f"{record.model} {finds(found)}. {does(found.tasks)}", "lede"),
             Text(
                 "Retrieval is a mean over needles of which the model said more than half, the "
                 "function vector one over prompts of the tasks that it does, and the other scores "
@@ -69,33 +70,6 @@ def _without(recalls: Sequence[RecallRow]) -> tuple[Block, ...]:
 
 def _words(name: str) -> str:
     return name.replace("_", " ")
-
-
-def skills_headline(found: Skills) -> str:
-    """What a model finds and does, for the opening of a page."""
-    return f"It {_finds(found)}. {_does(found.tasks)}"
-
-
-def best_heads(found: Skills) -> str:
-    """The best head by each skill, for the opening of a page."""
-    best = []
-    for skill in SKILLS.values():
-        if (ranked := found.ranked(skill.key)) and (top := ranked[0]).score(skill.key)[0] > 0:
-            best.append(f"{top.head} {skill.does.format(top.said(skill.key))}")
-    return f"{'; '.join(best)}." if best else ""
-
-
-def _finds(found: Skills) -> str:
-    dense = next(row for row in found.recalls if row.asked == "needles" and not row.heads)
-    within = f"({percent(dense.exact_low)} to {percent(dense.exact_high)})"
-    needles = amount(dense.cases, "needle")
-    return f"finds {percent(dense.exact)} {within} of {needles}, facts hidden in long texts"
-
-
-def _does(tasks: Sequence[TaskRow]) -> str:
-    done = [f"{row.task} {percent(row.right)}" for row in tasks if row.is_done]
-    number = amount(len(tasks), "few-shot task")
-    return f"Of {number} it does {len(done)}" + (f": {', '.join(done)}." if done else ".")
 
 
 def _task(row: TaskRow) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ half. Version 0.1 tested no relations: numbers of its runs are of all sentences.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -44,7 +44,8 @@ def chosen(
 def _relations(run: Analysis, role: str = SYNTAX.role.name) -> list[TraitStrength]:
     """Every relation of every head that can give a role."""
     if run.traits is None:
-        found, limits = measured(run.relation_rows or ()), run.record.thresholds
+        found, limits = run.relation_rows or (), run.record.thresholds
+        found = [each for each in found if each.is_measured]
         return [_as_trait(each, limits) for each in found if each.relation not in NOT_SYNTAX]
     every = (trait for own in run.traits.values() for trait in own)
     return [each for each in every if each.relation is not None and each.role == role]
@@ -62,20 +63,10 @@ def _as_trait(result: RelationResult, limits: Thresholds) -> TraitStrength:
         direction=result.direction,
         cases=result.cases,
         units=0,
-        verdict="untested" if is_few(result, limits) else "none",
+        verdict="untested" if result.is_few(limits) else "none",
         **known,
         **dict.fromkeys((*unknown, "paper_share", "p", "p_holm"), math.nan),
     )
-
-
-def measured(results: Iterable[RelationResult]) -> list[RelationResult]:
-    """The results that have an accuracy and a baseline."""
-    return [result for result in results if math.isfinite(result.gain)]
-
-
-def is_few(result: RelationResult, limits: Thresholds) -> bool:
-    """Whether there are so few cases that chance can look like skill."""
-    return result.cases < limits.syntactic_cases
 
 
 def in_short(trait: TraitStrength) -> str:

@@ -30,9 +30,11 @@ from headcount.importance import Assessment
 from headcount.reports import worth
 from headcount.reports.figures.maps import DIVERGING
 from headcount.reports.names import MEASURES, SITE_TITLES
+from headcount.reports.page.sections import document_of
 from headcount.reports.worth import SURE, effect_of, ranked, said, scores_of
 from headcount.results import (
     Agreement,
+    Analysis,
     CausalGates,
     Correlation,
     Effect,
@@ -364,3 +366,10 @@ def label(name: str) -> str:
 
 def _title(found: ImportanceRecord, score: str) -> str:
     return found.effect if score == "ablation_delta" else MEASURES[score].label
+
+
+def worth_shown(run: Analysis) -> Document | None:
+    """What heads are worth; None without an assessment."""
+    if run.importance is None:
+        return None
+    return document_of(Assessment(run.importance, run.heads))

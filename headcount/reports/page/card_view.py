@@ -8,24 +8,22 @@ from typing import final
 import numpy as np
 
 from headcount import numbers
-from headcount.reports.documents.probes import ProbeHead, probe_heads
 from headcount.reports.kinds import findings
 from headcount.reports.names import MEASURES, SITE_TITLES, columns_of, measures
 from headcount.reports.page.attention_view import ExampleView, ImageView, view_of
 from headcount.reports.page.grid_view import fates, keepings
+from headcount.reports.page.part import CardPart, ProbeHead, Score, page_parts
 from headcount.reports.sentences import arrows, head_line, not_tested
 from headcount.reports.worth import effect_of, interval, ranked, scores_of, without
 from headcount.results import (
     Analysis,
-    Probed,
     Profiles,
-    Skills,
     TraitStrength,
     finding,
     kind_of_trait,
     target_of,
 )
-from headcount.vocabulary import BORDERLINE, SKILLS, ColumnEntry
+from headcount.vocabulary import BORDERLINE, ColumnEntry
 
 RELATED = 4
 """Number of related heads on a card."""
@@ -189,18 +187,6 @@ class Share:
 
 @final
 @dataclass(frozen=True)
-class Score:
-    """One score of a head: its importance, or a skill."""
-
-    label: str
-    about: str
-    text: str
-    rank: str
-    """Rank of the head among all heads, the most important or the best first."""
-
-
-@final
-@dataclass(frozen=True)
 class Finding:
     """One role or tendency of a head, in plain words."""
 
@@ -248,12 +234,8 @@ class Card:
 def cards(run: Analysis) -> tuple[Card, ...]:
     """One card per head, in the order of the table of heads."""
     null = {row.head: row.values for row in run.null_rows or ()}
-    worth, probed = _worth(run), probe_heads(run.of(Probed))
-    skills, columns = run.of(Skills), columns_of(run)
-    fate, skilled = fates(run, keepings(run)), _skills(run)
-    does = dict.fromkeys(skilled, "") | {
-        row.head: _sentence(row.does) for row in (skills.heads if skills else ())
-    }
+    worth, fate, added = _worth(run), fates(run, keepings(run)), _added(run)
+    columns = columns_of(run)
     related = related_heads(run.traits or {}, [row.head for row in run.rows])
     return tuple(
         Card(
@@ -263,12 +245,12 @@ def cards(run: Analysis) -> tuple[Card, ...]:
             findings=(found := _findings(run, row.head)),
             line=head_line(row.values, any(each.kind == "first" for each in found)),
             profile=_profile(run, row.head),
-            does=does[row.head],
-            skills=skilled[row.head],
+            does=_sentence(added[row.head].does),
+            skills=added[row.head].scores,
             without=without(run, row),
             fate=fate[row.head],
             worth=worth[row.head],
-            probe=probed.get(row.head),
+            probe=added[row.head].probe,
             offsets=_offsets(run, row.head),
             sinks=_sinks(row.values),
             patterns=_patterns(row.values),
@@ -346,16 +328,18 @@ def _worth(run: Analysis) -> dict[str, tuple[Score, ...]]:
     return {head: tuple(found) for head, found in scores.items()}
 
 
-def _skills(run: Analysis) -> dict[str, tuple[Score, ...]]:
-    """The scores of every head by skills, each with the head's rank."""
-    scores: dict[str, list[Score]] = {row.head: [] for row in run.rows}
-    skills = run.of(Skills)
-    for skill in SKILLS.values():
-        ranked = [] if skills is None else skills.ranked(skill.key)
-        for place, row in enumerate(ranked):
-            rank = numbers.rank(place, len(ranked))
-            scores[row.head].append(Score(skill.label, skill.about, row.said(skill.key), rank))
-    return {head: tuple(found) for head, found in scores.items()}
+def _added(run: Analysis) -> dict[str, CardPart]:
+    """What capabilities say of every head, together."""
+    parts = [each.cards(run) for each in page_parts()]
+    found = {}
+    for row in run.rows:
+        own = [each[row.head] for each in parts if row.head in each]
+        found[row.head] = CardPart(
+            does=[words for each in own for words in each.does],
+            scores=tuple(score for each in own for score in each.scores),
+            probe=next((each.probe for each in own if each.probe), None),
+        )
+    return found
 
 
 def _sentence(does: Sequence[str]) -> str:

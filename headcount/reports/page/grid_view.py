@@ -1,13 +1,10 @@
 """The map of heads: a cell a head by what leads it, its legend, and choices of kept heads."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, final
 
 from headcount import numbers
-from headcount.core import Document, Heading, Text
-from headcount.reports.documents.curve import curve_document
-from headcount.reports.documents.pruned import kept_table
 from headcount.reports.kinds import (
     Found,
     Leading,
@@ -18,7 +15,7 @@ from headcount.reports.kinds import (
     verdicts,
 )
 from headcount.reports.names import SITE_TITLES
-from headcount.reports.page.opening import best_method, pruning_answer
+from headcount.reports.page.part import page_parts
 from headcount.reports.sentences import nothing_words
 from headcount.reports.worth import large, mattering
 from headcount.results import Analysis
@@ -174,38 +171,8 @@ class Keeping:
 
 def keepings(run: Analysis) -> tuple[Keeping, ...]:
     """Every choice of heads that the folder holds, the pruned model's first."""
-    return (*_pruned(run), *curve_keepings(run))
-
-
-def _pruned(run: Analysis) -> tuple[Keeping, ...]:
-    if run.pruned is None:
-        return ()
-    by = "" if run.pruned.choice is None else f", chosen by {run.pruned.choice.method_used}"
-    kept = numbers.count(len(run.pruned.kept))
-    about = f"The pruned model keeps {kept} of {numbers.of(len(run.rows), 'head', 'heads')}{by}."
-    return (Keeping("pruned", kept, about, "pruned model", run.pruned.kept),)
-
-
-def curve_keepings(run: Analysis) -> tuple[Keeping, ...]:
-    """The choices of the best method of a curve, the most heads first; none without a curve."""
-    method = None if run.curve is None else best_method(run.curve.points)
-    if run.curve is None or method is None:
-        return ()
-    total = run.curve.points.dense.keep
-    chosen = [each for each in run.curve.points.first_seed(method) if each.heads]
-    points = [each for each in reversed(chosen) if each.keep < total]
-    everything = numbers.of(total, "head", "heads")
-    return tuple(
-        Keeping(
-            f"keep-{point.keep}",
-            numbers.count(point.keep),
-            f"{numbers.count(point.keep)} of {everything} kept by {method}.",
-            "" if number else f"by {method}",
-            tuple(map(str, point.heads)),
-            method,
-        )
-        for number, point in enumerate(points)
-    )
+    found = [each for part in page_parts() for each in part.keepings(run)]
+    return tuple(sorted(found, key=lambda each: each.key != "pruned"))
 
 
 def fates(run: Analysis, shown: Sequence[Keeping]) -> dict[str, str]:
@@ -229,20 +196,3 @@ def _fate(head: str, shown: Sequence[Keeping]) -> list[str]:
         parts += [f"prunes it at {numbers.listed(gone)}"] if gone else []
         found.append(f"The curve's best method, {budgets[0].method}, {' and '.join(parts)}.")
     return found
-
-
-def curve_shown(run: Analysis) -> Document | None:
-    """The document of the curve, and what the heads do that its best method keeps.
-
-    None without a curve, or if it has no number.
-    """
-    found = run.curve
-    if found is None or not found.points.keeps or not pruning_answer(run):
-        return None
-    shown = curve_document(found, {row.head: row.roles for row in run.rows})
-    blocks = (Text(pruning_answer(run), "lede"), *shown.blocks)
-    choices = curve_keepings(run)
-    if choices:
-        kept = {each.label: each.kept for each in choices}
-        blocks += (Heading(f"What {choices[0].method} keeps"), kept_table(run, kept))
-    return replace(shown, blocks=blocks).ending(found.record.warnings, found.record.signature)

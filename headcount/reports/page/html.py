@@ -6,9 +6,7 @@ from pathlib import Path
 from typing import Any, final
 
 from headcount.core import Document, write_readable
-from headcount.importance import Assessment
-from headcount.reports.documents.confirmation import NO_ROLE
-from headcount.reports.kinds import NEITHER, Found, kinds_of, leading
+from headcount.reports.kinds import NEITHER, NO_ROLE, Found, kinds_of, leading
 from headcount.reports.page.assets import fill_template
 from headcount.reports.page.attention_view import DRAWING_SCRIPTS, shared_pictures
 from headcount.reports.page.card_view import Card, cards
@@ -236,11 +234,12 @@ def document_page(document: Document, found: Result[Any] | None = None) -> str:
 
     Args:
         document: what it shows.
-        found: what was measured, whose record names the model and the data. Of an assessment, the
-            page shows every number of every head below.
+        found: what was measured, whose record names the model and the data. Of tables of heads
+            (`Result.of_heads`), the page shows every number of every head below.
     """
     model, data = model_and_data(found.record) if found else ("", "")
-    rows = head_rows(found.heads) if isinstance(found, Assessment) else ()
+    heads = found.of_heads if found else None
+    rows = () if heads is None else head_rows(heads)
     return fill_template(
         "document.html.j2",
         styles=("base.css", "sections.css"),

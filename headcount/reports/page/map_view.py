@@ -1,22 +1,21 @@
 """Maps: every number that the grid of heads can be coloured by."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, final
 
 from headcount import numbers
-from headcount.reports.documents.syntax import measured
 from headcount.reports.names import columns_of
+from headcount.reports.page.part import page_parts
 from headcount.reports.worth import SURE, effect_of
-from headcount.results import Analysis, RelationResult, Skills
+from headcount.results import Analysis, RelationResult
 from headcount.vocabulary import (
     DIRECTIONS,
     LINK_DIRECTIONS,
     NOT_SYNTAX,
     OF_RELATIONS,
-    SKILLS,
     SYNTAX,
     ColumnEntry,
     LinkWords,
@@ -56,10 +55,10 @@ class Map:
 
 
 def maps(run: Analysis) -> tuple[Map, ...]:
-    """All measures, skills, the largest gain in syntax, and every relation with enough cases."""
+    """All measures, what capabilities add, and syntax: the largest gain, and every relation."""
     return (
         *map(partial(_column_map, run), columns_of(run)),
-        *_skill_maps(run),
+        *(each for part in page_parts() for each in part.maps(run)),
         *(each for entry in OF_RELATIONS.values() for each in _relation_maps(run, entry)),
     )
 
@@ -99,29 +98,12 @@ def head_map(column: ColumnEntry, values: Sequence[float], words: str) -> Map:
     )
 
 
-def _skill_maps(run: Analysis) -> Iterator[Map]:
-    """A map for each skill that was measured."""
-    skills = run.of(Skills)
-    for skill in SKILLS.values():
-        ranked = [] if skills is None else skills.ranked(skill.key)
-        if not ranked:
-            continue
-        found = {row.head: row.score(skill.key) for row in ranked}
-        key, label = f"skill_{skill.key}", skill.label + skill.where
-        column = ColumnEntry(key, label, "Skills", skill.about, skill.show, "", skill.has_signs)
-        values = [found[row.head][0] for row in run.rows]
-        shown = head_map(column, values, f"{skill.label} skill {skill.about}")
-        sure = tuple(found[row.head][1] >= skill.least for row in run.rows)
-        about = f"at least {skill.least:g}, as is the whole 95 % interval"
-        yield replace(shown, sure=sure, sure_about=about)
-
-
 def _relation_maps(run: Analysis, entry: TraitEntry) -> list[Map]:
     by_key: dict[Key, dict[str, RelationResult]] = {}
     role, limits, is_syntax = entry.role.name, run.record.thresholds, entry == SYNTAX
     least = limits.syntactic_cases if is_syntax else limits.test_cases
-    for result in measured(run.rows_of_role(role)):
-        if result.cases >= least:
+    for result in run.rows_of_role(role):
+        if result.is_measured and result.cases >= least:
             by_key.setdefault((role, result.relation, result.direction), {})[result.head] = result
     if not by_key:
         return []

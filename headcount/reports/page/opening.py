@@ -7,10 +7,8 @@ from typing import final
 
 from headcount import numbers
 from headcount.core import amount
-from headcount.reports.commands import curve_command
-from headcount.reports.documents.pruned import pruned_answer
-from headcount.reports.documents.skills import best_heads, skills_headline
 from headcount.reports.kinds import Found, Leading, leading
+from headcount.reports.page.part import page_parts
 from headcount.reports.sentences import (
     by_chance,
     headline_of,
@@ -20,11 +18,8 @@ from headcount.reports.sentences import (
     short_name,
 )
 from headcount.reports.worth import answer, effect_of, interval, mattering, ranked
-from headcount.results import METRICS, RANDOM, Analysis, CurvePoints, Skills, TraitStrength, finding
-from headcount.vocabulary import ROLES, SKILLS, VOITA, TraitEntry
-
-BUDGETS = 4
-"""Number of budgets of a curve that are named."""
+from headcount.results import Analysis, TraitStrength, finding
+from headcount.vocabulary import ROLES, VOITA, TraitEntry
 
 STARTS = 3
 """Number of heads to start with."""
@@ -49,8 +44,12 @@ def starts(run: Analysis, found: Found) -> tuple[Start, ...]:
     chosen: dict[str, Start] = {}
     if best := _worth_most(run, found):
         chosen[best.head] = best
-    if skilled := _skilled(run, found, {*chosen}):
-        chosen[skilled.head] = skilled
+    for part in page_parts():
+        named = next((each for each in part.starts(run) if each[0] not in chosen), None)
+        if named is not None:
+            head, why = named
+            leads = found[head]
+            chosen[head] = Start(head, leads.kind if leads else None, why)
     clearest: dict[str, tuple[str, Leading]] = {}
     for head, leads in found.items():
         if leads is None or head in chosen:
@@ -86,19 +85,6 @@ def _worth_most(run: Analysis, found: Found) -> Start | None:
     return Start(row.head, leads.kind if leads else None, why)
 
 
-def _skilled(run: Analysis, found: Found, chosen: set[str]) -> Start | None:
-    """The best head by the first skill that some head surely has."""
-    skills = run.of(Skills)
-    for skill in SKILLS.values():
-        for row in [] if skills is None else skills.ranked(skill.key)[:1]:
-            if row.head not in chosen and row.score(skill.key)[1] >= skill.least:
-                leads = found[row.head]
-                return Start(
-                    row.head, leads.kind if leads else None, skill.does.format(row.said(skill.key))
-                )
-    return None
-
-
 def _clarity(leads: Leading) -> tuple[bool, float]:
     return leads.verdict == "role", leads.first_gain
 
@@ -124,48 +110,6 @@ def _extremes(run: Analysis) -> list[Start]:
             best = choose(known, key=lambda row: row.values[column])
             result.append(Start(best.head, None, why.format(show(best.values[column]))))
     return result
-
-
-def pruning_answer(run: Analysis) -> str:
-    """How many heads can be pruned at which loss, by the best method; empty without a curve.
-
-    The loss on the development data chooses the method; scores are of the test data if there are
-    any.
-    """
-    if run.curve is None:
-        return ""
-    points, record = run.curve.points, run.curve.record
-    best = best_method(points)
-    columns = [name for name in ("test_score", "score", "test_loss", "loss") if name in points]
-    if best is None or not columns:
-        return ""
-    column = columns[0]
-    keeps = [keep for keep in points.keeps if points.values(best, keep, column)][:BUDGETS]
-    what = METRICS.get(record.metric, record.metric) if "score" in column else "the loss"
-    data = "test data" if column.startswith("test") else "the data that chose the method"
-    parts = [f"{_mean(points, best, keep, column)} with {keep:,}" for keep in keeps]
-    text = (
-        f"On {data}, {what} is {numbers.effect(points.dense.numbers[column])} with all "
-        f"{numbers.of(points.dense.keep, 'head', 'heads')}, {numbers.listed(parts)}, chosen by "
-        f"{best}."
-    )
-    random = [keep for keep in keeps if points.values(RANDOM, keep, column)]
-    if random and best != RANDOM:
-        chance = _mean(points, RANDOM, random[0], column)
-        text += f" Random choices of {random[0]:,} reach {chance} on average."
-    return text
-
-
-def best_method(points: CurvePoints) -> str | None:
-    """The method with the lowest mean loss on the development data; None without any loss."""
-    known = [name for name in points.methods if math.isfinite(points.mean(name, "loss"))]
-    own = [name for name in known if name != RANDOM] or known
-    return min(own, key=lambda name: points.mean(name, "loss"), default=None)
-
-
-def _mean(points: CurvePoints, method: str, keep: int, column: str) -> str:
-    values = points.values(method, keep, column)
-    return numbers.effect(sum(values) / len(values))
 
 
 @final
@@ -206,15 +150,8 @@ def next_steps(run: Analysis, found: Found, given: Given) -> tuple[str, ...]:
     if run.importance is None:
         what = f"{model} --task {_task(run)} --data FILE --out {out}"
         steps.append(f"A task: `headcount importance {what}` shows which heads matter.")
-    elif run.curve is None:
-        on = {"task": run.importance.task, "data": ["FILE"], **run.importance.arguments}
-        keep = [len(run.rows) * quarter // 4 for quarter in (3, 2, 1)]
-        curve = curve_command(given.model, on, keep, f"{given.out}/curve")
-        steps.append(
-            f"A curve: `{curve}` shows how many heads can be "
-            f"pruned. `headcount report {out}` adds it here."
-        )
-    return tuple(steps)
+    steps += (each.step(run, given) for each in page_parts())
+    return tuple(filter(None, steps))
 
 
 def _task(run: Analysis) -> str:
@@ -262,16 +199,13 @@ def opening(run: Analysis, found: Found, given: Given | None = None) -> Opening:
         found: what leads each head.
         given: what the proposed commands name; what the record says if None.
     """
-    answers = (
-        ("Which matter", answer(run)),
-        ("How many can be pruned", pruning_answer(run)),
-        ("Pruned", pruned_answer(run)),
-    )
-    headline = headline_of(run, [*found.values()])
-    if (skills := run.of(Skills)) is not None:
-        looks = ("What heads look at", headline)
-        answers = (("Best heads", best_heads(skills)), looks, *answers)
-        headline = skills_headline(skills)
+    headline, answers = headline_of(run, [*found.values()]), [("Which matter", answer(run))]
+    for part in page_parts():
+        if own := part.headline(run):
+            answers = [*part.answers(run), ("What heads look at", headline), *answers]
+            headline = own
+        else:
+            answers += part.answers(run)
     return Opening(
         model=run.record.model,
         shape=shape_text(run.record),

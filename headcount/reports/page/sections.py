@@ -16,10 +16,8 @@ from headcount.core import (
     capability_of,
     part,
 )
-from headcount.importance import Assessment
-from headcount.reports.documents.confirmation import confirmation_document
 from headcount.reports.names import columns_of, measures
-from headcount.results import Analysis, HeadRow, Result, confirm
+from headcount.results import Analysis, HeadRow, Result
 from headcount.vocabulary import ColumnEntry
 
 
@@ -74,20 +72,6 @@ def document_of(found: Result[Any], roles: Mapping[str, Sequence[str]] | None = 
     given = (roles,) if its.takes_roles else ()
     shown: Document = part(its.document)(found, *given)
     return shown.ending(found.record.warnings, found.record.signature)
-
-
-def confirmed_shown(run: Analysis) -> Document | None:
-    """Roles on other texts; None unless an analysis of such was named."""
-    if run.confirming is None:
-        return None
-    return confirmation_document(confirm(run, run.confirming))
-
-
-def worth_shown(run: Analysis) -> Document | None:
-    """What heads are worth; None without an assessment."""
-    if run.importance is None:
-        return None
-    return document_of(Assessment(run.importance, run.heads))
 
 
 def numbers_shown(run: Analysis) -> Document:

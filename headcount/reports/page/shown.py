@@ -1,7 +1,7 @@
 """Pages that a notebook displays: reports, cards, documents, and attention on one text."""
 
 import base64
-import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -11,19 +11,15 @@ import numpy as np
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from headcount.analysis import HeadGates, SiteAttention, WordAttention, word_attention
-from headcount.core import SITES, Chart, Document, HeadTable, InputError, write_readable
-from headcount.explanation import spelled
+from headcount.core import SITES, HeadTable, InputError, write_readable
 from headcount.models import Loaded, as_loaded, check_has_heads
-from headcount.reports.documents.curve import numbers_table
-from headcount.reports.documents.explanation import WRITES, what_is_predicted
-from headcount.reports.documents.explanation_together import words_of
-from headcount.reports.figures.curves import score_curve
 from headcount.reports.names import SITE_TITLES
 from headcount.reports.page.assets import fill_template
 from headcount.reports.page.html import document_page, render, render_card, report_view
+from headcount.reports.page.part import page_parts
 from headcount.reports.page.sections import document_of, has_document
 from headcount.reports.sentences import short_name
-from headcount.results import Analysis, CurvePoints, Explained, Result, read_run
+from headcount.results import Analysis, Result, read_run
 
 LOOKING_STYLES = ("base.css", "grid.css", "card.css", "attention.css")
 LOOKING_SCRIPTS = ("elements.js", "rove.js", "sentence.js", "attention.js")
@@ -68,53 +64,36 @@ def sharpest(attention: WordAttention) -> str:
     return found or f"{SITES[attention.sites[0].site]}.{min(attention.sites[0].maps)}.0"
 
 
-def _explained_data(attention: WordAttention, explained: Explained) -> dict[str, Any]:
-    """The effects of every head, and where the prediction is made, if that is one word."""
-    site, query = None, 0
-    if explained.record.kind == "causal-lm":
-        site, query = "dec", len(attention.sites[0].queries) - 1
-    elif explained.record.kind == "classification":
-        site = "enc"
-    return {
-        "effects": [
-            {
-                "key": name,
-                "label": words_of(explained, name).label,
-                "about": words_of(explained, name).about,
-                "values": {r.part: r.value for r in explained.of(name).values() if r.is_head},
-            }
-            for name in explained.measured
-        ],
-        "writes": {
-            head: [[row.token for row in side] for side in explained.writes(head)]
-            for head in dict.fromkeys(row.head for row in explained.written)
-        },
-        "writing": WRITES if explained.written else "",
-        "site": site,
-        "query": query,
-    }
-
-
 def _special(site: SiteAttention) -> tuple[tuple[bool, ...], tuple[bool, ...]]:
     return site.is_special_query, site.is_special_key
 
 
 def render_attention(
-    attention: WordAttention, head: str, explained: Explained | None = None
+    attention: WordAttention,
+    head: str,
+    data: Mapping[str, Any] | None = None,
+    *,
+    scripts: Sequence[str] = (),
+    says: str | None = None,
+    warnings: Sequence[str] = (),
 ) -> str:
-    """The page of one text, opened at one head, with the effects of heads on its prediction."""
-    data = {"attention": attention_data(attention), "head": head, "kinds": {}}
-    scripts = (*LOOKING_SCRIPTS, "show.js")
-    if explained is not None:
-        data["explained"] = _explained_data(attention, explained)
-        scripts = (*scripts, "explained.js")
+    """The page of one text, opened at one head.
+
+    Args:
+        attention: the attention on the text.
+        head: the head.
+        data: more data for scripts.
+        scripts: the scripts that show it.
+        says: what the page says of it.
+        warnings: warnings about it.
+    """
     return fill_template(
         "attention.html.j2",
         styles=LOOKING_STYLES,
-        scripts=scripts,
-        data=data,
-        said=explained and what_is_predicted(explained),
-        warnings=() if explained is None else explained.record.warnings,
+        scripts=(*LOOKING_SCRIPTS, "show.js", *scripts),
+        data={"attention": attention_data(attention), "head": head, "kinds": {}, **(data or {})},
+        said=says,
+        warnings=warnings,
         title=short_name(attention.model),
         attention=attention,
         live=False,
@@ -198,43 +177,6 @@ def show(
     return Shown(f"Attention of {short_name(loaded.name)} on one text", page)
 
 
-def show_explained(
-    model: Loaded | PreTrainedModel,
-    found: Explained,
-    *,
-    tokenizer: PreTrainedTokenizerBase | None = None,
-) -> Shown:
-    """The attention behind one prediction, each map framed by what its head does for it.
-
-    The page opens at the head with the largest effect. It shows the prompt as it was given, without
-    a chat template.
-
-    >>> show_explained(loaded, headcount.explain(loaded, "I saw", " her"))  # doctest: +SKIP
-
-    Args:
-        model: the result of `load`, or a plain transformers model with its tokenizer.
-        found: the effects of heads on one prediction of it, as `headcount.explain` gives them.
-        tokenizer: tokenizer of a plain model.
-
-    Raises:
-        InputError: for effects on several predictions, or a prompt too long to be drawn.
-    """
-    loaded = as_loaded(model, tokenizer)
-    if len(found.prompts) != 1:
-        raise InputError(
-            f"Expected effects on one prediction, got those on {len(found.prompts)}. Explain one "
-            "prompt."
-        )
-    row = found.prompts[0]
-    text, target = row.prompt, None
-    if found.record.kind == "translation":
-        target = row.target
-    elif found.record.kind == "masked-lm":
-        text = spelled(loaded, text, masks=row.tokens.count("|") + 1)
-    page = render_attention(word_attention(loaded, text, target), found.largest, found)
-    return Shown(f"Heads behind a prediction of {short_name(loaded.name)}", page)
-
-
 def _sides(text: object) -> tuple[str, str | None]:
     """The texts of one sentence or of a pair."""
     if isinstance(text, tuple) and len(text) == 2:
@@ -257,12 +199,13 @@ def notebook_html(result: object) -> str:
     """What a notebook displays of a result: HTML that needs no network."""
     if isinstance(result, Analysis):
         return show_analysis(result)._repr_html_()
-    if isinstance(result, CurvePoints):
-        shown = _curve(result)
-        return framed(shown.title, document_page(shown), HEIGHT)
     if isinstance(result, Result) and has_document(result):
         shown = document_of(result)
         return framed(shown.title, document_page(shown, result), HEIGHT)
+    if (
+        shown := next(filter(None, (each.drawn(result) for each in page_parts())), None)
+    ) is not None:
+        return framed(shown.title, document_page(shown), HEIGHT)
     if isinstance(result, Result):  # a paper's
         return HeadTable(result.frame)._repr_html_()
     raise InputError(f"Expected a result that can be drawn, got a {type(result).__name__}.")
@@ -297,13 +240,3 @@ def show_card(analysis: Analysis | str | Path, head: str) -> Shown:
 
 def _run(analysis: Analysis | str | Path) -> Analysis:
     return analysis if isinstance(analysis, Analysis) else read_run(Path(analysis))
-
-
-def _curve(points: CurvePoints) -> Document:
-    """The curve of the score, or of the loss, and its numbers."""
-    columns = [name for name in ("test_score", "score", "test_loss", "loss") if name in points]
-    column = next(name for name in columns if math.isfinite(points.dense.numbers[name]))
-    label = "score" if "score" in column else "loss"
-    says = f"{label.capitalize()} on {'test' if 'test' in column else 'development'} data"
-    chart = Chart(column, says, lambda: score_curve(points, column, label))
-    return Document("How many heads can be pruned", (chart, numbers_table(points, column)))

@@ -1,0 +1,71 @@
+"""What a pruned model adds to the page of the dense one: its loss, and the heads that it keeps."""
+
+import math
+from collections.abc import Iterable
+from typing import final
+
+from headcount import numbers
+from headcount.reports import Keeping, PagePart
+from headcount.results import METRICS, Analysis, PruneRecord
+
+DATA = (("test", "test data"), ("dev", "development data"))
+"""Data sets of a record in the order of the page, with their names."""
+
+
+def pruned_answer(run: Analysis) -> str:
+    """How many heads were pruned at which loss, for the opening; empty without a pruned model."""
+    if run.pruned is None:
+        return ""
+    return " ".join([_opening(run.pruned), *_drop(run.pruned)])
+
+
+def _opening(record: PruneRecord) -> str:
+    gone, total = len(record.pruned), len(record.pruned) + len(record.kept)
+    verb = "was" if gone == 1 else "were"
+    by = "" if record.choice is None else f", chosen by {record.choice.method_used}"
+    opening = f"{numbers.count(gone)} of {numbers.of(total, 'head', 'heads')} {verb} pruned{by}."
+    if not record.trained_on:
+        return opening
+    updates = numbers.of(record.trained_on, "update", "updates")
+    return f"{opening} Then the model was trained for {updates} with the dense one as teacher."
+
+
+def _drop(record: PruneRecord) -> list[str]:
+    """The change of the score, on test data if there is any."""
+    for key, data in DATA:
+        if key in record.data_sets:
+            change = record.data_sets[key].score
+            name = METRICS.get(change.name, change.name)
+            name = "the loss" if name == "loss" else name
+            before, after, by, interval, _ = change.cells
+            may_be_chance = change.low <= 0 <= change.high
+            verb = "goes" if may_be_chance else "rises" if change.change > 0 else "drops"
+            ends = f" (95\u202f% {interval})" if math.isfinite(change.low) else ""
+            ends += ", which may be chance" if may_be_chance else ""
+            return [f"On {data}, {name} {verb} from {before} to {after}, a change of {by}{ends}."]
+    return []
+
+
+def _pruned(run: Analysis) -> tuple[Keeping, ...]:
+    if run.pruned is None:
+        return ()
+    by = "" if run.pruned.choice is None else f", chosen by {run.pruned.choice.method_used}"
+    kept = numbers.count(len(run.pruned.kept))
+    about = f"The pruned model keeps {kept} of {numbers.of(len(run.rows), 'head', 'heads')}{by}."
+    return (Keeping("pruned", kept, about, "pruned model", run.pruned.kept),)
+
+
+@final
+class PrunedPart(PagePart):
+    """What was pruned at which loss, and the heads that are kept."""
+
+    def answers(self, run: Analysis) -> Iterable[tuple[str, str]]:
+        """How many heads were pruned at which loss."""
+        return (("Pruned", pruned_answer(run)),)
+
+    def keepings(self, run: Analysis) -> Iterable[Keeping]:
+        """The heads that the pruned model keeps."""
+        return _pruned(run)
+
+
+PART = PrunedPart()

@@ -11,7 +11,7 @@ from typing import final
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Int64
 from torch import Tensor
 from transformers import PreTrainedModel
 
@@ -19,6 +19,7 @@ from headcount.analysis.streaming import forward, sides
 from headcount.core import Head, LayerId, Steps, silent_steps, spread
 from headcount.corpora import Batch, Corpus, Encoder, Link, Sentence, Tokens
 from headcount.measures import segments
+from headcount.measures.grouped_maps import GroupedMap
 from headcount.numbers import percent
 from headcount.results import Example, Role
 from headcount.tap import Anatomy, AttentionLayer, Block
@@ -157,44 +158,6 @@ class _Drawing:
             cut = maps[row, :, : len(queries[row].labels), : len(keys[row].labels)]
             drawn = Drawn(sentence, queries[row], keys[row], cut.astype(np.float16))
             self.drawn.setdefault(layer.layer_id, []).append(drawn)
-
-
-@final
-class GroupedMap:
-    """A map between groups of tokens (words): sums over a group's keys, means over its queries.
-
-    Args:
-        query_group_BQ: group of each query, -1 if excluded.
-        key_group_BK: group of each key, -1 if excluded.
-        num_heads: number of heads.
-        dtype: data type of the weights.
-    """
-
-    def __init__(
-        self,
-        query_group_BQ: Int64[Tensor, "batch query"],
-        key_group_BK: Int64[Tensor, "batch key"],
-        num_heads: int,
-        dtype: torch.dtype,
-    ) -> None:
-        member_BQW = _membership(query_group_BQ, dtype)
-        num_pieces_BW = member_BQW.sum(1).clamp_min(1)
-        self.average_BWQ = (member_BQW / num_pieces_BW[:, None]).transpose(1, 2).contiguous()
-        self.member_BKW = _membership(key_group_BK, dtype)
-        shape = (len(key_group_BK), num_heads, self.average_BWQ.shape[1], self.member_BKW.shape[2])
-        self.map_BHWW = self.average_BWQ.new_zeros(shape)
-
-    def block(self, block: Block) -> None:
-        """Add the contribution of a block's queries."""
-        weights, rows = block.weights_BHQK, block.rows
-        summed = weights.flatten(1, 2) @ self.member_BKW[rows]
-        average = self.average_BWQ[rows, None, :, block.queries]
-        self.map_BHWW[rows, block.heads] += average @ summed.view(*weights.shape[:3], -1)
-
-
-def _membership(group_BN: Tensor, dtype: torch.dtype) -> Float[Tensor, "batch token group"]:
-    groups = torch.arange(max(1, int(group_BN.max()) + 1), device=group_BN.device)
-    return (group_BN[..., None] == groups).to(dtype)
 
 
 def groups(tokens: Tokens) -> Int64[Tensor, "batch token"]:

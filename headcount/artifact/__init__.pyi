@@ -14,4 +14,3 @@ from .staging import may_replace as may_replace
 from .staging import state_of as state_of
 from .surviving_roles import DenseAnalysis as DenseAnalysis
 from .surviving_roles import analysed_corpus as analysed_corpus
-from .surviving_roles import read_roles as read_roles

@@ -8,10 +8,9 @@ from typing import final
 from headcount import analysis
 from headcount.core import Head, Heads, InputError, Plan, Progress, brief_repr, silent
 from headcount.corpora import Corpus, Frequencies, HowRead, ReadAs, named_columns
-from headcount.importance import check_same_model
 from headcount.models import Loaded, revision
 from headcount.pruning import Pruned
-from headcount.results import RunRecord, Signature, Survival
+from headcount.results import RunRecord, Signature, Survival, read_roles
 
 Roles = Mapping[str, Sequence[str]]
 """Head name to the names of its roles."""
@@ -62,23 +61,6 @@ def old_names(plan: Plan, heads: Heads) -> dict[str, str]:
 
 Again = tuple[Corpus, "analysis.Options"]
 """Corpus and options of the dense model's analysis, with which the pruned one is analysed."""
-
-
-def read_roles(folder: Path, loaded: Loaded) -> Roles:
-    """The roles of a model's heads according to its analysis.
-
-    Raises:
-        InputError: if the folder holds no analysis, or that of another model.
-    """
-    if not (folder / "run.json").exists():
-        raise InputError(
-            f"Expected an analysis of this model in {folder}, got a folder without run.json. Run "
-            f"`headcount analyze MODEL CORPUS --out {folder}` first."
-        )
-    check_same_model(folder, loaded.heads, revision(loaded.model))
-    record = RunRecord.read(folder)
-    found = {head: [role.role for role in roles] for head, roles in record.roles.items()}
-    return {str(head): found.get(str(head), []) for head in loaded.heads}
 
 
 def read_again(folder: Path, files: Sequence[str | Path], loaded: Loaded) -> Again:
@@ -218,7 +200,7 @@ class DenseAnalysis:
             CorpusError: if files can't be read.
             InputError: if the folder holds no analysis, or that of another model or corpus.
         """
-        roles = read_roles(folder, loaded)
+        roles = read_roles(folder, loaded.heads, revision(loaded.model))
         again = read_again(folder, corpus, loaded) if corpus else None
         return cls(loaded.heads, roles, again)
 

@@ -365,13 +365,14 @@ def _finish(command: Command) -> tuple[int, bool]:
 
 
 def _completion(shells: Sequence[str]) -> str:
-    from headcount import pruning
-
     shell = " ".join(shells)
     check_known("a shell", shell, SHELLS)
-    methods = [*pruning.METHOD_OPTIONS]
-    values = {("prune", "--method"): methods, ("curve", "--methods"): ["all", *methods]}
     commands = {each.name: _described(each.name) for each in capabilities()}
+    values = {
+        (name, option): words
+        for name, kind in commands.items()
+        for option, words in kind.values().items()
+    }
     return completion(shell, commands, values)
 
 

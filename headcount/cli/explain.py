@@ -1,6 +1,6 @@
 """`headcount explain` and `headcount skills`: which heads made a prediction, or carry a skill."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -8,15 +8,15 @@ from typing import Annotated
 
 import tyro
 
-from headcount import explanation, importance, models, reports, results, skills
-from headcount.cli.arguments import CorpusArguments, TextFiles
+from headcount import explanation, importance, models, reports, results
+from headcount.cli.arguments import CorpusArguments, ModelArguments
 from headcount.cli.console import Report, print_lines
 from headcount.cli.frame import BesideCommand, Flat
-from headcount.cli.next_steps import after_explain
-from headcount.core import DATA, Document, Head, InputError
+from headcount.cli.next_steps import given
+from headcount.core import Document, Head, InputError
 from headcount.corpora import Corpus, ReadAs, named_columns
 from headcount.explanation import ExplainOptions, Prompt
-from headcount.skills import SkillOptions
+from headcount.reports import command
 
 PROMPT = "prompt"
 """What the names of prompts' columns begin with."""
@@ -166,31 +166,29 @@ class Explain(CorpusArguments, BesideCommand["results.Explained"]):
         yield from after_explain(self, self.prompts, found)
 
 
-SAMPLE = DATA / "sample.conllu"
-"""Texts of ours."""
+def after_explain(
+    on: ModelArguments, prompts: str | None, found: "results.Explained"
+) -> Iterator[str]:
+    """How to ask many prompts, and of these for a circuit.
 
-
-@dataclass(frozen=True)
-class SkillsCommand(CorpusArguments, BesideCommand["results.Skills"]):
-    """The arguments of `headcount skills`."""
-
-    RESULT = results.Skills
-
-    texts: TextFiles = ()
-    """Files of texts to hide needles in; a sample of ours by default."""
-    how: Flat[SkillOptions] = field(default_factory=SkillOptions)
-
-    @cached_property
-    def corpus(self) -> Corpus:
-        """The texts."""
-        return self.read(self.texts or (SAMPLE,))
-
-    def check(self) -> None:
-        """Check everything that needs no model, the texts and the tasks included."""
-        super().check()
-        self.corpus  # noqa: B018
-        skills.read_tasks(self.how.tasks)
-
-    def measure(self, read: "models.Loaded", progress: Report) -> "results.Skills":
-        """Ask for needles and words, and remove heads."""
-        return skills.skills(read, self.corpus, self.how, progress=progress)
+    Args:
+        on: arguments of the explanation.
+        prompts: the file or task of its prompts; None for a prompt of its own.
+        found: what was measured.
+    """
+    if found.lacks_blank and prompts is None:
+        row = found.unlikely[0]
+        yield "Next: ask for the word behind the prompt, with a leading blank:"
+        rival = ["--against", row.against] if row.against else []
+        more = ["--target", f" {row.target}", *rival, "--out", "BLANK"]
+        shared = given(on, ModelArguments)
+        yield f"  {command('explain', [on.model, row.prompt], shared, *more)}"
+    if not found.is_split:
+        yield "Next: ask many prompts like this, for intervals (FILE holds one a line, as JSON):"
+        more = ["--prompts", "FILE", "--out", "MANY"]
+    elif not found.areas and prompts is not None:
+        yield "Next: see how few heads are enough:"
+        more = ["--prompts", prompts, "--circuit", "--out", "CIRCUIT"]
+    else:
+        return
+    yield f"  {command('explain', [on.model], given(on, ModelArguments), *more)}"

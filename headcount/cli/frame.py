@@ -1,7 +1,7 @@
 """What commands share: what a command declares, and the loop that runs it."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, cast, ge
 
 import tyro
 
-from headcount import importance, models, reports, results, tasks
+from headcount import models, reports, results, tasks
 from headcount.cli.arguments import ModelArguments, recorded
 from headcount.cli.console import (
     Report,
@@ -86,6 +86,11 @@ class Command(ABC):
         """The class whose fields are the options that may be given beside some others."""
         del arguments
         return cls
+
+    @classmethod
+    def values(cls) -> Mapping[str, Sequence[str]]:
+        """The values of options that tab completion offers and their type does not list."""
+        return {}
 
     @classmethod
     def record_name(cls) -> str | None:
@@ -293,7 +298,7 @@ class BesideCommand(ModelArguments, ResultCommand["models.Loaded", Res]):
     def load(self) -> "models.Loaded":
         """Load the model, and check that any analysis in `out` is of exactly this model."""
         loaded = super().load()
-        importance.check_same_model(self.out, loaded.heads, models.revision(loaded.model))
+        results.check_same_model(self.out, loaded.heads, models.revision(loaded.model))
         return loaded
 
     def claim(self, policy: ResumePolicy) -> None:

@@ -1,27 +1,35 @@
 """Commands that choose heads to prune: prune, curve."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, make_dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated
 
 import tyro
 
-from headcount import artifact, pruning, reports, results, speed
-from headcount.cli.arguments import ResumableArguments, check_data, group, recorded
+from headcount import artifact, pruning, results, speed
+from headcount.cli.arguments import DeviceArguments, check_data, group, recorded
 from headcount.cli.console import Report, plain_console, print_lines, print_warnings
 from headcount.cli.data_arguments import (
     Inputs,
+    LearningArguments,
     TrialArguments,
     check_calibration,
     field_values,
     values_of,
     with_options,
 )
-from headcount.cli.frame import Measuring, ResultCommand
-from headcount.cli.next_steps import after_curve, after_prune, group_size
+from headcount.cli.frame import Measuring
+from headcount.cli.next_steps import (
+    PLACEHOLDER_CORPUS,
+    UPDATES,
+    between,
+    given,
+    group_size,
+)
 from headcount.core import (
+    Head,
     Heads,
     InputError,
     ResumePolicy,
@@ -33,6 +41,7 @@ from headcount.core import (
     own_unit,
 )
 from headcount.pruning import METHOD_OPTIONS, AutoOptions
+from headcount.reports import command
 from headcount.training import FinetuneConfig
 
 
@@ -180,6 +189,11 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
     """Replace an earlier pruned model in --out."""
 
     @classmethod
+    def values(cls) -> Mapping[str, Sequence[str]]:
+        """The methods, for tab completion."""
+        return {"--method": [*METHOD_OPTIONS]}
+
+    @classmethod
     def parsed_by(cls, arguments: Sequence[str]) -> type["Prune"]:
         """The same class, with the options of the method that is named."""
         names, presets = values_of(arguments, "--method"), values_of(arguments, "--preset")
@@ -307,94 +321,57 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
         return after_prune(self.on, found, self.out, group_size(read.loaded))
 
 
-@dataclass(frozen=True)
-class Curve(ResumableArguments, ResultCommand["Inputs[pruning.Roles | None]", "results.Curve"]):
-    """The arguments of `headcount curve`."""
-
-    RESULT = results.Curve
-
-    on: Annotated[TrialArguments, *group("task and data")]
-    keep: tuple[int, ...] = field(kw_only=True)
-    """Numbers of kept heads among the prunable ones (see --site): one point each."""
-    methods: tuple[str, ...] = ("all",)
-    """Methods to compare; all by default."""
-    options: Annotated[object, tyro.conf.Suppress] = None
-    """Options of the methods, given as --methods.METHOD.NAME VALUE."""
-    seeds: int = 5
-    """Number of random orders to draw."""
-    scores: bool = True
-    """Measure the score at every point (a beam search in translation); otherwise the loss only."""
-    control: bool = True
-    """Also train and measure the dense model for as many updates as a method's point."""
-    analysis: Path | None = None
-    """Folder of `headcount analyze` of this model, to report the functions of the kept heads."""
-
-    @classmethod
-    def parsed_by(cls, arguments: Sequence[str]) -> type["Curve"]:
-        """The same class, with the options of the methods that are named."""
-        names = values_of(arguments, "--methods") or cls.methods
-        names = METHOD_OPTIONS if "all" in names else dict.fromkeys(names)
-        kinds = {name.replace("-", "_"): pruning.options_of_method(name) for name in names}
-        fields = [(name, kind, field(default=kind())) for name, kind in kinds.items()]
-        return with_options(cls, "methods", make_dataclass("Options", fields, frozen=True)())
-
-    def check(self) -> None:
-        """Check everything that needs no model."""
-        if not (self.keep and self.methods):
-            raise InputError(
-                "Expected at least one budget and one method, got none. Name them with "
-                "--keep and --methods."
-            )
-        if self.seeds < 1:
-            raise InputError(
-                f"Expected --seeds of at least 1, got {self.seeds}. To draw no random order, "
-                "name the other --methods."
-            )
-        if self.seeds != Curve.seeds and "random" not in self._chosen():
-            raise InputError("Only the method random reads --seeds. Leave --seeds out.")
-        if any(pruning.is_trained(each) for each in self._chosen().values()):
-            check_single_process()
-        check_calibration(self.on.calibration, self._chosen().values())
-        self.on.check()
-        self.on.check_heads(max(self.keep), self.analysis)
-
-    def _chosen(self) -> "dict[str, pruning.MethodOptions]":
-        """The options of each method."""
-        return {each.name: each for each in vars(self.options).values()}
-
-    def prepare(self) -> "Inputs[pruning.Roles | None]":
-        """Load the model, its roles and the data."""
-        loaded = self.on.load()
-        roles = None if self.analysis is None else artifact.read_roles(self.analysis, loaded)
-        return Inputs(loaded, self.on.splits(loaded), roles)
-
-    def measure(self, read: "Inputs[pruning.Roles | None]", progress: Report) -> "results.Curve":
-        """Measure every point."""
-        loaded, splits = read.loaded, read.splits
-        changed = [
-            f"{name}.{each}" for name, own in self._chosen().items() for each in options_of(own)
+def after_prune(
+    on: TrialArguments, record: "results.PruneRecord", out: Path, size: int = 1
+) -> Iterator[str]:
+    """What to do with a pruned model, of which `size` heads are pruned at once."""
+    name, found = list(record.data_sets.items())[-1]
+    score = found.score
+    num_kept, num_pruned = (_num_at(on.site, each) for each in (record.kept, record.pruned))
+    total = num_kept + num_pruned
+    lossy = score if score.low > 0 else found.loss
+    if lossy.low > 0:
+        what = "the pruned model loses" if lossy is score else "the loss of the pruned model rises"
+        yield f"Next: {what} on {name} ({lossy}). Train its other weights:"
+        how = ["--teacher", on.model, "--set", f"updates={UPDATES}", "distilled=0.5"]
+        shared = given(on, LearningArguments)
+        yield f"  {command('finetune', [str(out)], shared, *how, '--out', f'{out}-tuned')}"
+        yield "or see what more heads are worth:"
+        keep = between(num_kept, total, size)
+    else:
+        found_none = f"Next: no loss beyond chance was found on {name} ({score}){_unseen(score)}."
+        if on.task == "image-classification":  # `speed` makes up texts
+            yield f"{found_none} See how many more heads can be pruned:"
+        else:
+            speed = command("speed", [on.model, str(out)], given(on, DeviceArguments), "--card")
+            yield f"{found_none} Measure the speed:"
+            yield f"  {speed}"
+            yield "or see how many more heads can be pruned:"
+        keep = between(0, num_kept, size)
+    if record.choice is not None and keep:
+        more = [
+            "--methods",
+            record.choice.ranking,
+            results.RANDOM,
+            "--keep",
+            *keep,
         ]
-        key = f"{self.on.signature(loaded, splits)}|scores:{self.scores}|set:{','.join(changed)}"
-        chosen = {name: pruning.with_options(own) for name, own in self._chosen().items()}
-        left_out: dict[str, str] = {}
-        # "all" means all methods that suit this model.
-        unsuited = left_out.__setitem__ if "all" in self.methods else None
-        settings = self.on.settings(self.out / "state", progress, read.more)
-        context = settings.context(loaded, splits.train)
-        trial = pruning.Trial(context, splits.dev, splits.test, self.scores, self.control)
-        seeds = range(self.on.seed, self.on.seed + self.seeds)
-        points = pruning.curve(trial, chosen, self.keep, seeds, key, unsuited=unsuited)
-        found = reports.curve_of(points, loaded, splits, chosen, key, left_out)
-        return found.recorded({"options": changed})
+        shared = given(on, TrialArguments)
+        yield f"  {command('curve', [on.model], shared, *more, '--out', f'{out}-curve')}"
+    yield "or see on a page what its heads do on a corpus, before and after:"
+    heads, shared = f"{out}-heads", given(on, DeviceArguments)
+    yield f"  {command('analyze', [on.model, PLACEHOLDER_CORPUS], shared, '--out', heads)}"
+    yield f"  {command('report', [heads], {}, '--pruned', str(out))}"
 
-    def show(self, read: "Inputs[pruning.Roles | None]", found: "results.Curve") -> None:
-        """Print the summary, without the warnings about data, which are printed by then."""
-        left = found.record.warnings[len(read.splits.warnings) :]
-        super().show(read, replace(found, record=replace(found.record, warnings=left)))
 
-    def next_steps(
-        self, read: "Inputs[pruning.Roles | None]", found: "results.Curve"
-    ) -> Iterable[str]:
-        """Which budget to take."""
-        dev = read.splits.dev
-        return after_curve(self.on, found.points, dev.metric, dev.higher_is_better)
+def _unseen(score: "results.MetricChange") -> str:
+    """The largest loss within the interval of a change in which none was found."""
+    if not score.high > 0:  # NaN of a single example, or better beyond chance
+        return ""
+    change = "drop" if score.higher_is_better else "rise"
+    return f"; a {change} of up to {score.high:.3g} can't be excluded"
+
+
+def _num_at(sites: Sequence[str], names: Iterable[str]) -> int:
+    """Number of heads at some sites; of all heads if no site is named."""
+    return sum(not sites or Head.parse(name).site in sites for name in names)

@@ -305,7 +305,7 @@ class Voita2019(PaperArguments, PaperCommand["tuple[models.Loaded, tasks.Task]"]
         """Load the model and the task; scores that stay in the folder are of the same model."""
         loaded = self.load()
         if self.resume:
-            importance.check_same_scores(self.out, models.revision(loaded.model))
+            results.check_same_scores(self.out, models.revision(loaded.model))
         return loaded, self.task_on(loaded, self.data)
 
     def start_over(self) -> None:

@@ -1,33 +1,27 @@
 """Commands that train a model, or follow a training: train, finetune, follow."""
 
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from headcount import artifact, models, papers, results, training
+from headcount import papers
 from headcount.cli.arguments import (
     ResumableArguments,
     TaskArguments,
     check_data,
     check_model,
     check_reading,
-    recorded,
 )
-from headcount.cli.console import Report, is_quiet, plain_console, print_warnings
-from headcount.cli.data_arguments import Inputs, LearningArguments, field_values
+from headcount.cli.console import Report, plain_console
+from headcount.cli.data_arguments import field_values
 from headcount.cli.frame import Flat, Measuring, ResultCommand
-from headcount.core import InputError, ResumePolicy, amount
+from headcount.core import InputError, amount
 from headcount.corpora import Corpus, named_columns
 from headcount.papers import RECIPES, FollowOptions, PretrainingConfig, PretrainingOptions
-from headcount.training import FinetuneConfig, check_further_training
+from headcount.training.shown import training_shown
 
 LEFT_OUT = {
     "num_empty": "have an empty side",
@@ -109,113 +103,6 @@ class Train(Measuring[PretrainingConfig, "papers.Trained"]):
         for name, dev in result.candidates.items():
             numbers = "".join(f"  {metric} {value:.4g}" for metric, value in dev.items())
             console.print(f"{'Model: ' if name == result.model else '  not: '}{name}{numbers}")
-        console.print(f"Folder: {self.out}")
-
-
-@contextmanager
-def training_shown() -> Iterator["training.Tell"]:
-    """Show a bar on a terminal, or print one line per report to a log."""
-    console = plain_console(stderr=True)
-    if is_quiet():
-        yield lambda moment: None
-        return
-    if not sys.stderr.isatty():
-        yield lambda moment: console.print(
-            f"step {moment.step:,}/{moment.steps:,}  {_described(moment, moment.numbers)}",
-        )
-        return
-    numbers: dict[str, float] = {}
-    columns = (TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn())
-    with Progress(*columns, TimeElapsedColumn(), console=console) as bars:
-        bar = bars.add_task("training", total=None)
-
-        def tell(moment: "training.TrainingProgress") -> None:
-            numbers.update(moment.numbers)  # loss and development scores arrive separately
-            described = _described(moment, numbers)
-            bars.update(bar, completed=moment.step, total=moment.steps, description=described)
-
-        yield tell
-
-
-def _described(moment: "training.TrainingProgress", numbers: Mapping[str, float]) -> str:
-    """A line such as `epoch 1.20  loss 3.412  dev BLEU 21.3  2,100 tokens/s  0:41:07 left`."""
-    names = {"eval_loss": "dev loss", "eval_bleu": "dev BLEU", "eval_perplexity": "dev perplexity"}
-    labels = {"loss": "loss"} | names
-    shown = [f"{label} {numbers[name]:.4g}" for name, label in labels.items() if name in numbers]
-    left = timedelta(seconds=round(moment.seconds_left))
-    speed = f"{moment.tokens_per_second:,.0f} tokens/s"
-    return "  ".join([f"epoch {moment.epoch:.2f}", *shown, speed, f"{left} left"])
-
-
-@dataclass(frozen=True)
-class Finetune(Measuring["Inputs[models.Loaded | None]", "results.FinetuneRecord"]):
-    """The arguments of `headcount finetune`."""
-
-    RECORD = "finetune.json"
-
-    on: Flat[LearningArguments]
-    out: Path = field(kw_only=True)
-    """Folder for the model and its record; an unfinished run keeps its state in OUT.state."""
-    teacher: str | None = None
-    """The model to distill, e.g. the dense one; needs distilled or layerwise in --set."""
-    set: tuple[str, ...] = ()
-    """Set training fields, as NAME=VALUE, e.g. updates=2000 peak=3e-4."""
-    resume: bool = False
-    """Resume an interrupted training."""
-    overwrite: bool = False
-    """Replace an earlier model in --out."""
-
-    @cached_property
-    def tuning(self) -> FinetuneConfig:
-        """The settings of the training."""
-        return FinetuneConfig(**field_values(FinetuneConfig, self.set))
-
-    def check(self) -> None:
-        """Check everything that needs no model."""
-        check_further_training(self.tuning, self.teacher is not None)
-        self.on.check()
-        if self.teacher is not None:
-            check_model(self.teacher)
-
-    def claim(self, policy: ResumePolicy) -> None:
-        """Check that the folder is new, or holds a model that is replaced."""
-        teacher = [Path(models.place_of(self.teacher))] if self.teacher else []
-        artifact.claim_artifact(self.out, policy, artifact.FINETUNED, self.on.files() + teacher)
-
-    def prepare(self) -> "Inputs[models.Loaded | None]":
-        """Load the model, its teacher and the data."""
-        loaded = self.on.load()
-        teacher = None if self.teacher is None else self.on.load_model(self.teacher)
-        return Inputs(loaded, self.on.splits(loaded), teacher)
-
-    def measure(
-        self, read: "Inputs[models.Loaded | None]", progress: Report
-    ) -> "results.FinetuneRecord":
-        """Train, and write the folder."""
-        training = artifact.FurtherTraining(
-            read.loaded,
-            read.splits,
-            self.tuning,
-            read.more,
-            seed=self.on.seed,
-            max_tokens=self.on.max_tokens,
-            state=artifact.state_of(self.out) / "training",
-            progress=progress,
-        )
-        print_warnings(training.warnings, plain_console())
-        overwrite = artifact.may_replace(self.out)
-        trained, files, arguments = training.run(), self.on.dev, recorded(self)
-        return trained.save(self.out, files=files, arguments=arguments, overwrite=overwrite)
-
-    def show(self, read: "Inputs[models.Loaded | None]", found: "results.FinetuneRecord") -> None:
-        """Print what changed."""
-        console = plain_console()
-        for name, change in found.data_sets.items():
-            for each in (change.trained.score, change.trained.loss):
-                console.print(f"{name}: {each.name} {each.before:.4g} -> {each.after:.4g}")
-            if change.teacher is not None:
-                score = change.teacher.score
-                console.print(f"{name}: {score.name} of the teacher {score.before:.4g}; {score}")
         console.print(f"Folder: {self.out}")
 
 

@@ -109,6 +109,7 @@ from .options import options_of as options_of
 from .pace import Pace as Pace
 from .pace import paced as paced
 from .paths import DATA as DATA
+from .paths import SAMPLE as SAMPLE
 from .paths import check_inside as check_inside
 from .paths import check_no_links as check_no_links
 from .paths import check_not_read as check_not_read

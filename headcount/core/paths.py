@@ -9,6 +9,8 @@ from headcount.core.errors import InputError
 
 DATA = Path(str(resources.files("headcount") / "data"))
 """The folder of the models and data sets that come with the package."""
+SAMPLE = DATA / "sample.conllu"
+"""Texts of ours, with trees."""
 
 
 def inside(folder: Path, name: str) -> Path:

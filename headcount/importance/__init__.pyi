@@ -23,8 +23,6 @@ from .fisher_score import fisher as fisher
 from .folder import Assessment as Assessment
 from .folder import check_same_assessment as check_same_assessment
 from .folder import check_same_measurement as check_same_measurement
-from .folder import check_same_model as check_same_model
-from .folder import check_same_scores as check_same_scores
 from .folder import claim_importance as claim_importance
 from .folder import forget_sweep as forget_sweep
 from .folder import read_assessment as read_assessment

@@ -33,7 +33,6 @@ from headcount.importance.folder import (
     SWEEP,
     Assessment,
     check_same_measurement,
-    check_same_model,
     read_assessment,
     scored_table,
 )
@@ -48,7 +47,14 @@ from headcount.models import (
     revision,
     signature,
 )
-from headcount.results import AblationFacts, Effect, ImportanceRecord, Signature, SiteEffect
+from headcount.results import (
+    AblationFacts,
+    Effect,
+    ImportanceRecord,
+    Signature,
+    SiteEffect,
+    check_same_model,
+)
 from headcount.statistics import Deltas, few_examples, holm, loss_deltas
 from headcount.tasks import Evaluation, Task, check_examples_fit, evaluate
 

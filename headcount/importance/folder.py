@@ -3,7 +3,7 @@
 Needs neither torch nor pandas, so that a taken folder is refused at once.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, final
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, final
 from headcount import results
 from headcount.core import (
     PLACE,
-    Head,
     HeadTable,
     InputError,
     ResumePolicy,
@@ -26,7 +25,7 @@ from headcount.core import (
     remove_leftovers,
 )
 from headcount.importance.options import COLUMNS
-from headcount.results import ImportanceRecord, Result, table
+from headcount.results import ImportanceRecord, Result, check_same_model, table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -126,60 +125,6 @@ def forget_sweep(folder: Path) -> None:
     """Delete the saved progress of an earlier assessment; call it once all input is read."""
     for name in (SWEEP, TRANSLATIONS):
         forget(folder / "state" / name)
-
-
-def check_same_model(folder: Path, heads: Iterable[Head | str], revision: str | None) -> None:
-    """Check that any analysis in a folder is of exactly this model.
-
-    Args:
-        folder: The folder.
-        heads: All heads of the model, or their names.
-        revision: Hash of its parameters.
-
-    Raises:
-        InputError: If its model has other heads or other parameters.
-    """
-    advice = "Name the folder of this model's analysis, or a new one."
-    if (table := results.read_head_table(folder)) is not None:
-        expected, names = [*map(str, heads)], [*table.frame["head"]]
-        if names != expected:
-            raise InputError(
-                f"Expected the heads of this model ({_said(expected)}) in "
-                f"{folder / 'heads.parquet'}, got those of another ({_said(names)}). {advice}"
-            )
-    if (path := folder / "run.json").exists():
-        signed = results.RunRecord.read(folder).signature
-        _check_same_revision(path, signed, "the analysis", revision, advice)
-
-
-def _said(names: Sequence[str]) -> str:
-    return f"{amount(len(names), 'head')}, {names[0]} to {names[-1]}"
-
-
-def check_same_scores(folder: Path, revision: str) -> None:
-    """Check that any scores in a folder are of exactly this model.
-
-    Raises:
-        InputError: If they are of a model with other parameters.
-    """
-    advice = "Use --overwrite instead of --resume, or name a new folder."
-    if (path := folder / ImportanceRecord.FILE).exists():
-        signed = ImportanceRecord.read(folder).signature
-        _check_same_revision(path, signed, "an assessment", revision, advice)
-    if (path := folder / "evaluation.json").exists():
-        signed = results.EvaluationRecord.read(folder).signature
-        _check_same_revision(path, signed, "an evaluation", revision, advice)
-
-
-def _check_same_revision(
-    path: Path, signed: str, what: str, revision: str | None, advice: str
-) -> None:
-    found = results.Signature.parse(signed).revision
-    if found != revision:
-        raise InputError(
-            f"Expected {what} of this model (revision {revision}) in {path}, got one with other "
-            f"parameters or in another dtype (revision {found}). {advice}"
-        )
 
 
 def check_same_measurement(

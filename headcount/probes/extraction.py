@@ -29,14 +29,13 @@ import torch
 from jaxtyping import Float, Float16, Int64
 from torch import Tensor
 
-from headcount.core import Float16File, Head, Kept, Progress, Steps, check_disk, fill, silent_steps
+from headcount.core import Float16File, Kept, Progress, Steps, check_disk, fill, silent_steps
 from headcount.corpora import groups_by_length
+from headcount.measures.grouped_maps import GroupedMaps, probe_heads, probe_layers
 from headcount.models import CUT, Loaded, check_memory, random_copy
 from headcount.probes.options import ProbeOptions
 from headcount.probes.treebank import ProbeSentence, Treebank
 from headcount.tap import (
-    AttentionLayer,
-    Block,
     FunctionListener,
     StateId,
     Tap,
@@ -51,42 +50,6 @@ NUM_SLOTS = 2
 
 BEFORE, AFTER = 0, 1
 """The places of the special tokens, counted from the number of words."""
-
-
-@final
-class GroupedMaps:
-    """Adds up attention between groups of tokens, block by block of the tap.
-
-    Weights are summed over the keys of a group and averaged over its queries.
-
-    Args:
-        layers: the layers that are heard; their heads follow each other.
-    """
-
-    def __init__(self, layers: Sequence[AttentionLayer]) -> None:
-        starts = np.cumsum([0, *(layer.num_heads for layer in layers)]).tolist()
-        self._start = {layer.layer_id: at for layer, at in zip(layers, starts[:-1], strict=True)}
-        self._num_heads = starts[-1]
-        self.maps_BHGG = torch.empty(0)
-        """The maps of the batch of the last forward pass."""
-
-    def start(self, sums_BGN: Float[Tensor, "batch group token"]) -> None:
-        """Announce the batch of the next forward pass, with 1 where a token is in a group."""
-        self._sums_BNG = sums_BGN.transpose(1, 2)
-        self.means_BGN = sums_BGN / sums_BGN.sum(-1, keepdim=True).clamp_min(1)
-        """The same divided by the number of the group's tokens."""
-        batch, groups, _ = sums_BGN.shape
-        self.maps_BHGG = sums_BGN.new_zeros(batch, self._num_heads, groups, groups)
-
-    def block(self, block: Block) -> None:
-        """Add a block."""
-        if (start := self._start.get(block.layer.layer_id)) is None:
-            return
-        weights_BHQK = block.weights_BHQK.to(self.maps_BHGG.device, torch.float)
-        means_BGQ = self.means_BGN[block.rows, :, block.queries]
-        map_BHGG = means_BGQ[:, None] @ (weights_BHQK @ self._sums_BNG[block.rows, None])
-        start += block.heads.start or 0
-        self.maps_BHGG[block.rows, start : start + map_BHGG.shape[1]] += map_BHGG
 
 
 @final
@@ -180,23 +143,6 @@ def slots(length: int, longest: int) -> Int64[np.ndarray, " place"]:
     [0, 1, 5, 6]
     """
     return np.concatenate([np.arange(length), longest + np.arange(NUM_SLOTS)])
-
-
-def probe_layers(loaded: Loaded) -> list[AttentionLayer]:
-    """The layers whose attention is between the words of a treebank."""
-    layers = loaded.anatomy.layers
-    sites = {layer.site for layer in layers}
-    site = "encoder.self" if "encoder.self" in sites else "decoder.self"
-    return sorted((layer for layer in layers if layer.site == site), key=lambda each: each.layer)
-
-
-def probe_heads(loaded: Loaded) -> list[Head]:
-    """The heads whose attention is between the words of a treebank, in the order of features."""
-    return [
-        Head(layer.site, layer.layer, index)
-        for layer in probe_layers(loaded)
-        for index in range(layer.num_heads)
-    ]
 
 
 def probe_states(loaded: Loaded) -> list[StateId]:

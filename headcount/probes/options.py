@@ -1,8 +1,6 @@
 """Options of probes, alignment, clusters and coreference. Needs no torch."""
 
-import re
 from dataclasses import dataclass
-from math import log
 from typing import Literal, final, get_args
 
 from headcount.core import (
@@ -11,108 +9,7 @@ from headcount.core import (
     check_known,
     check_least,
     check_seed,
-    check_window,
 )
-
-
-@final
-@dataclass(frozen=True)
-class AlignmentOptions:
-    """Settings of `align`, in Python and as options of the command."""
-
-    join: str | None = None
-    r"""Text between source and target for models that read both in one sequence (\n for a new
-    line); by default the tokenizer's own template for pairs."""
-    split_punctuation: bool = False
-    """Make punctuation marks words of their own; by default only spaces separate words."""
-    elements: str | None = None
-    """Regular expression that a word must begin with to take part, such as [A-Za-z[] for atoms; by
-    default all words do."""
-    end_of_source: bool = False
-    """Let the end of the source be a candidate of every target word, and drop links to it, as the
-    code of Kobayashi et al. (2020) does; for models with cross-attention."""
-    compare: tuple[str, ...] = ()
-    """Files with links of the same pairs by other aligners, as GIZA++ or eflomal write them
-    (0-0 1-2), to score beside the heads."""
-    max_tokens: int = MAX_TOKENS
-    """Number of padded tokens in a batch; lower it if memory runs out."""
-    samples: int = 1000
-    """Number of bootstrap samples of pairs for the intervals."""
-    seed: int = 0
-    """Seed of the bootstrap samples."""
-
-    def __post_init__(self) -> None:
-        check_seed(self.seed)
-        check_least(self, max_tokens=1, samples=1)
-        try:
-            re.compile(self.elements or "")
-        except re.error as error:
-            raise InputError(
-                f"Expected a regular expression for elements, got {self.elements!r} ({error}). "
-                "Escape characters that have a meaning with a backslash."
-            ) from error
-
-
-@final
-@dataclass(frozen=True)
-class ClusterOptions:
-    """Settings of `cluster`, in Python and as options of the command."""
-
-    within: float = 0.1
-    """Largest distance in nats between two heads of a group; 0.69 is the largest there is."""
-    windows: bool = False
-    """Read sentences that are too long for the model in windows that overlap by half, instead of
-    truncating them; not for encoder-decoders."""
-    window: int | None = None
-    """The same, with windows of this number of tokens, special ones included; without it they are
-    as long as the model takes."""
-    max_tokens: int = MAX_TOKENS
-    """Number of padded tokens in a batch; lower it if memory runs out."""
-    max_weights: int = 32_000_000
-    """Number of attention weights, 4 bytes each, that are held at once; texts that need more are
-    run several times."""
-    pool: int = 2000
-    """Number of sentences sorted by length at a time; a larger pool needs less padding."""
-    permutations: int = 10_000
-    """Number of permutations in the test whether heads of one layer are near each other."""
-    seed: int = 0
-    """Seed of the permutations and of the map in two dimensions."""
-
-    def __post_init__(self) -> None:
-        check_seed(self.seed)
-        check_window(self.window)
-        if not 0 <= self.within <= log(2):
-            raise InputError(
-                f"Expected a largest distance within groups from 0 to {log(2):.2f} nats, got "
-                f"{self.within}. Give a smaller one."
-            )
-        check_least(self, max_tokens=1, max_weights=1, pool=1, permutations=1)
-
-
-@final
-@dataclass(frozen=True)
-class CoreferenceOptions:
-    """Settings of `coreference`, in Python and as options of the command."""
-
-    window: int | None = None
-    """Number of tokens in a window of a document; as many as the model takes, at most 512, by
-    default."""
-    max_tokens: int = MAX_TOKENS
-    """Number of padded tokens in a batch; lower it if memory runs out."""
-    samples: int = 1000
-    """Number of bootstrap samples of documents for the intervals."""
-    as_words: bool = False
-    """Read words joined by spaces ("did n't bark ,"), as papers do, instead of the text as it is
-    written; CoNLL-2012 has no other text."""
-    seed: int = 0
-    """Seed of the samples, and of the halves that the best head is chosen and reported on."""
-
-    def __post_init__(self) -> None:
-        check_seed(self.seed)
-        check_least(self, max_tokens=1, samples=1)
-        if self.window is not None:
-            check_least(self, window=8)
-
 
 ProbeName = Literal["attention", "words", "edges", "structure", "layers"]
 PROBES: tuple[ProbeName, ...] = get_args(ProbeName)

@@ -137,6 +137,9 @@ from .run import HeadRow as HeadRow
 from .run import RelationResult as RelationResult
 from .run import RunRecord as RunRecord
 from .run import Untested as Untested
+from .same_model import check_same_model as check_same_model
+from .same_model import check_same_scores as check_same_scores
+from .same_model import read_roles as read_roles
 from .sealing import read_sealed as read_sealed
 from .sealing import write_sealed as write_sealed
 from .sensitivity import KINDS as KINDS

@@ -49,7 +49,6 @@ from headcount.importance import (
     Options,
     assess,
     check_same_measurement,
-    check_same_model,
     effects,
     read_assessment,
 )
@@ -61,6 +60,7 @@ from headcount.results import (
     Effect,
     ImportanceRecord,
     Signature,
+    check_same_model,
 )
 from headcount.tasks import Task
 

@@ -1,6 +1,6 @@
-"""Commands that score: importance, sensitivity, evaluate."""
+"""The commands that score: importance, sensitivity and evaluate."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,9 +14,10 @@ from headcount.cli.arguments import (
 )
 from headcount.cli.console import Report, plain_console, print_warnings
 from headcount.cli.frame import Flat, Measuring, ResultCommand
-from headcount.cli.next_steps import after_importance, group_size
+from headcount.cli.next_steps import between, group_size
 from headcount.core import InputError, ResumePolicy, check_is_folder, check_seed
-from headcount.importance import Options
+from headcount.importance import SCORES, Options
+from headcount.reports import curve_command
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ class Importance(
     def _check_same_models(self, loaded: "models.Loaded") -> None:
         """Raise an error for results of other models in the folders, before anything runs."""
         found = models.revision(loaded.model)
-        importance.check_same_model(self.out, loaded.heads, found)
+        results.check_same_model(self.out, loaded.heads, found)
         if self.against is not None:
             importance.check_same_assessment(self.against, found)
 
@@ -169,3 +170,24 @@ class Evaluate(TaskArguments, Measuring["models.Loaded", "tasks.Scored"]):
         for name, value in found.record.numbers().items():
             shown = f"{value:,.4f}" if isinstance(value, float) else value
             console.print(f"{name:<18} {shown}")
+
+
+def after_importance(
+    on: TaskArguments, num_heads: int, score: str | None, size: int = 1
+) -> Iterator[str]:
+    """How to find out how many heads can be pruned.
+
+    Args:
+        on: arguments of the assessment.
+        num_heads: number of heads of the model.
+        score: column of the score that predicts ablation best; None if none does beyond chance.
+        size: number of heads that are pruned at once.
+    """
+    keep = between(0, num_heads, size)
+    if not keep:
+        return
+    yield "Next: see how good the model is with fewer heads:"
+    by_column = {each.column.key: each.name for each in SCORES.values()}
+    methods = [by_column[score]] if score in by_column else ["fisher", "gradient"]
+    given = vars(on) | vars(on.reading)
+    yield f"  {curve_command(on.model, given, keep, 'CURVE', [*methods, results.RANDOM])}"

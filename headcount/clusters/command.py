@@ -1,0 +1,58 @@
+"""The command `headcount cluster`."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headcount import models, probes, results
+from headcount.cli.arguments import (
+    CorpusFiles,
+    ParallelArguments,
+)
+from headcount.cli.console import (
+    Report,
+)
+from headcount.cli.frame import BesideCommand, Flat
+from headcount.corpora import Corpus
+from headcount.probes import ClusterOptions
+
+if TYPE_CHECKING:
+    pass
+
+
+@dataclass(frozen=True)
+class Cluster(ParallelArguments, BesideCommand["results.Clusters"]):
+    """The arguments of `headcount cluster`."""
+
+    RESULT = results.Clusters
+
+    corpus: CorpusFiles = ()
+    """Files of texts or a treebank, as `headcount analyze` reads them."""
+    limit: int | None = None
+    """Largest number of sentences to read; all by default."""
+    analysis: Path | None = None
+    """Folder of `headcount analyze` of this model, whose roles colour the map; --out by default.
+    Without one, layers do."""
+    how: Flat[ClusterOptions] = field(default_factory=ClusterOptions)
+
+    @cached_property
+    def texts(self) -> Corpus:
+        """The corpus."""
+        return self.read(self.corpus, self.source, self.target, self.limit)
+
+    def check(self) -> None:
+        """Check everything that needs no model, the corpus included."""
+        super().check()
+        self.texts  # noqa: B018
+
+    def load(self) -> "models.Loaded":
+        """Load the model, and check that the analyses are of exactly this one."""
+        loaded = super().load()
+        if self.analysis is not None:
+            results.read_roles(self.analysis, loaded.heads, models.revision(loaded.model))
+        return loaded
+
+    def measure(self, read: "models.Loaded", progress: Report) -> "results.Clusters":
+        """Compare the heads."""
+        return probes.cluster(read, self.texts, self.how, progress)

@@ -1,0 +1,73 @@
+"""The command `headcount compare`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+
+from headcount import numbers, reports
+from headcount.cli.console import (
+    plain_console,
+    print_warnings,
+)
+from headcount.cli.frame import (
+    Command,
+)
+from headcount.core import (
+    check_is_folder,
+)
+from headcount.results import check_is_run
+
+
+@dataclass(frozen=True)
+class Compare(Command):
+    """The arguments of `headcount compare`."""
+
+    one: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="OUT_A")]
+    """Folder of a run."""
+    other: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="OUT_B")]
+    """Folder of a second run: same model on other data, or another model."""
+    out: Path = Path("headcount-comparison")
+    """Folder for the comparison; an earlier comparison in it is replaced."""
+
+    match: bool = False
+    """Pair heads by their profiles, for models trained apart, whose numbers of heads mean
+    nothing; writes matching.json."""
+
+    def run(self) -> int:
+        """Compare the runs, write the comparison, and print the main numbers."""
+        for folder in (self.one, self.other):
+            check_is_run(folder)
+        check_is_folder(self.out)
+        found = reports.write_comparison(self.one, self.other, self.out, self.match)
+        console = plain_console(soft_wrap=False)
+        print_warnings(found.warnings, console)
+        if not found.is_paired:
+            console.print(found.headline)
+            if not self.match:
+                console.print(
+                    "--match pairs heads by what they do; for a pruned model, give the run of the "
+                    "dense one to `headcount report RUN --pruned FOLDER`."
+                )
+        else:
+            _print(found, console)
+        for site in found.matching.sites if found.matching else ():
+            console.print(f"{reports.matching_title(site)}: {reports.matching_sentence(site)}")
+        console.print(f"Comparison: {self.out / 'comparison.html'}", soft_wrap=True)
+        return 0
+
+
+def _print(found: "reports.Comparison", console: Console) -> None:
+    """Print the main numbers of runs over the same heads."""
+    console.print(found.headline)
+    for name in ("ablation_delta", "relevance", "gradient", "confidence"):
+        if name in found.by_head:
+            console.print(
+                f"{name}: rank correlation {found.by_head[name]} head by head, "
+                f"{numbers.correlation(found.by_layer[name].rho)} between layer means"
+            )
+    console.print(
+        "For models trained separately, compare layer means, or heads matched by --match."
+    )

@@ -1,0 +1,38 @@
+"""The command `headcount skills`."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from headcount import models, results, skills
+from headcount.cli.arguments import CorpusArguments, TextFiles
+from headcount.cli.console import Report
+from headcount.cli.frame import BesideCommand, Flat
+from headcount.core import SAMPLE
+from headcount.corpora import Corpus
+from headcount.skills import SkillOptions
+
+
+@dataclass(frozen=True)
+class SkillsCommand(CorpusArguments, BesideCommand["results.Skills"]):
+    """The arguments of `headcount skills`."""
+
+    RESULT = results.Skills
+
+    texts: TextFiles = ()
+    """Files of texts to hide needles in; a sample of ours by default."""
+    how: Flat[SkillOptions] = field(default_factory=SkillOptions)
+
+    @cached_property
+    def corpus(self) -> Corpus:
+        """The texts."""
+        return self.read(self.texts or (SAMPLE,))
+
+    def check(self) -> None:
+        """Check everything that needs no model, the texts and the tasks included."""
+        super().check()
+        self.corpus  # noqa: B018
+        skills.read_tasks(self.how.tasks)
+
+    def measure(self, read: "models.Loaded", progress: Report) -> "results.Skills":
+        """Ask for needles and words, and remove heads."""
+        return skills.skills(read, self.corpus, self.how, progress=progress)

@@ -9,7 +9,6 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from headcount.core import Head
-from headcount.measures.grouped_maps import GroupedMap
 from headcount.models import Loaded
 from headcount.tap import AttentionLayer, Block
 

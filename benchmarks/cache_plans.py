@@ -16,6 +16,7 @@ import torch
 import tyro
 
 from headcount.cache import (
+    DENSE,
     Answered,
     CacheOptions,
     CachePlan,
@@ -31,7 +32,7 @@ from headcount.core import Kept
 from headcount.corpora import Corpus
 from headcount.models import Loaded, load, revision
 from headcount.numbers import percent
-from headcount.results import DENSE, RANDOM
+from headcount.results import RANDOM
 
 ALL = "all stream"
 

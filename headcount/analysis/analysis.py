@@ -26,10 +26,8 @@ from headcount.analysis.profiles import (
     warnings_of,
     with_rows,
 )
-from headcount.analysis.pseudo_targets import translated
 from headcount.analysis.repeated_tokens import repeated_profiles
 from headcount.analysis.roles import Conditions, find_roles, judged, tendencies
-from headcount.analysis.streaming import CorpusUnits, Totals
 from headcount.core import (
     HeadTable,
     ModelError,
@@ -56,7 +54,9 @@ from headcount.corpora import (
 )
 from headcount.measures import (
     Confidence,
+    CorpusUnits,
     Sums,
+    Totals,
     confidence_variant,
     further_columns,
     measures_of,
@@ -69,6 +69,7 @@ from headcount.models import (
     encoder_of,
     random_copy,
     signature,
+    translated,
     versions,
 )
 from headcount.results import Analysis, ColumnWords, Example, FewTexts, Roles, RunRecord, Untested

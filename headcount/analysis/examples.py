@@ -15,11 +15,9 @@ from jaxtyping import Int64
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.analysis.streaming import forward, sides
 from headcount.core import Head, LayerId, Steps, silent_steps, spread
 from headcount.corpora import Batch, Corpus, Encoder, Link, Sentence, Tokens
-from headcount.measures import segments
-from headcount.measures.grouped_maps import GroupedMap
+from headcount.measures import GroupedMap, forward, segments, sides
 from headcount.numbers import percent
 from headcount.results import Example, Role
 from headcount.tap import Anatomy, AttentionLayer, Block

@@ -16,10 +16,9 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.analysis.patch_profiles import displacement_of, spot_of
-from headcount.analysis.streaming import forward
 from headcount.core import Grid, Head
 from headcount.corpora import AnyEncoder, Batch, ImageEncoder
-from headcount.measures import Places
+from headcount.measures import Places, forward
 from headcount.numbers import percent
 from headcount.results import Example, Role
 from headcount.tap import Anatomy, AttentionLayer, Block, WholeMap

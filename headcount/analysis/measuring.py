@@ -7,10 +7,9 @@ from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from headcount.analysis.profiles import head_table
-from headcount.analysis.streaming import Totals, run
 from headcount.core import MAX_TOKENS, HeadTable, KernelName, spread
 from headcount.corpora import Batches, Corpus, take_census
-from headcount.measures import REGISTRY, Sums, measures_of
+from headcount.measures import REGISTRY, Sums, Totals, measures_of, run
 from headcount.models import Loaded, as_loaded, check_memory, encoder_of
 from headcount.tap import chosen
 

@@ -24,9 +24,15 @@ from headcount.analysis.profile_cells import (
     profile_rows,
     ratio,
 )
-from headcount.analysis.streaming import Totals
 from headcount.core import Grid, LayerId
-from headcount.measures import DISPLACEMENTS, PATCH_TRAITS, PatchLooks, PatchSpots, PatchTraits
+from headcount.measures import (
+    DISPLACEMENTS,
+    PATCH_TRAITS,
+    PatchLooks,
+    PatchSpots,
+    PatchTraits,
+    Totals,
+)
 from headcount.vocabulary import IMAGE_TRAITS, TRAITS
 
 AT_PLACES = {each.place: each for each in IMAGE_TRAITS if each.place is not None}

@@ -34,7 +34,6 @@ from headcount.analysis.profile_cells import (
     profile_rows,
     ratio,
 )
-from headcount.analysis.streaming import Totals
 from headcount.core import SITES, Grid, Head, Heads, HeadTable, LayerId
 from headcount.corpora import Census
 from headcount.measures import (
@@ -48,6 +47,7 @@ from headcount.measures import (
     RelationTests,
     Sums,
     Syntactic,
+    Totals,
     Traits,
 )
 from headcount.statistics import ClusteredRates

@@ -13,9 +13,9 @@ import pandas as pd
 from headcount.analysis.profile_cells import Cells, ProfileRow, profile_frame
 from headcount.analysis.roles import find_roles
 from headcount.core import Steps, silent_steps
+from headcount.measures import PATTERNS, RepeatedTokens, interval, pattern_means
 from headcount.models import Loaded
 from headcount.results import Cell
-from headcount.skills import PATTERNS, RepeatedTokens, interval, pattern_means
 from headcount.statistics import ClusteredRates
 from headcount.vocabulary import PREVIOUS, REPEATED, Thresholds
 

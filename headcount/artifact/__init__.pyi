@@ -1,3 +1,4 @@
+from .card import head_card as head_card
 from .comparing import certificate_corpus as certificate_corpus
 from .exporting import FILE as FILE
 from .exporting import FOLDER as FOLDER

@@ -6,14 +6,14 @@ PRUNE = Capability(
     name="prune",
     group="Make the cache or the model smaller",
     sentence="Choose heads under a budget, prune them, and measure the change.",
-    command="headcount.cli.prune:Prune",
+    command="headcount.artifact.prune_command:Prune",
     page="headcount.artifact.page:PART",
     sections=(
         Section(
             "pruned",
             "before and after",
             50,
-            "headcount.reports.documents.pruned:pruned_document",
+            "headcount.artifact.pruned_section:pruned_document",
         ),
     ),
     shares_work=True,
@@ -23,19 +23,19 @@ COMPACT = Capability(
     name="compact",
     group="Make the cache or the model smaller",
     sentence="Cut out the heads that a plan prunes, check equality, and save.",
-    command="headcount.cli.smaller:Compact",
+    command="headcount.artifact.command:Compact",
 )
 
 EXPORT = Capability(
     name="export",
     group="Make the cache or the model smaller",
     sentence="Export a compact model to ONNX and check it.",
-    command="headcount.cli.smaller:Export",
+    command="headcount.artifact.command:Export",
 )
 
 FINETUNE = Capability(
     name="finetune",
     group="Train",
     sentence="Train a model on a task's data, before or after pruning.",
-    command="headcount.cli.train:Finetune",
+    command="headcount.artifact.finetune_command:Finetune",
 )

@@ -5,13 +5,18 @@ from functools import cached_property
 from pathlib import Path
 
 from headcount import artifact, models, results
-from headcount.cli.arguments import (
+from headcount.commands import (
+    Flat,
+    Inputs,
+    LearningArguments,
+    Measuring,
+    Report,
     check_model,
+    field_values,
+    plain_console,
+    print_warnings,
     recorded,
 )
-from headcount.cli.console import Report, plain_console, print_warnings
-from headcount.cli.data_arguments import Inputs, LearningArguments, field_values
-from headcount.cli.frame import Flat, Measuring
 from headcount.core import ResumePolicy
 from headcount.training import FinetuneConfig, check_further_training
 

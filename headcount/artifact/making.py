@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from headcount.artifact.card import head_card
 from headcount.artifact.comparing import Data, Run, compare, runner
 from headcount.artifact.saving import auto_class_of, write_into
 from headcount.artifact.staging import COMPACT, check_not_taken, forget_run, staged
@@ -24,7 +25,6 @@ from headcount.core import Plan, Progress, silent, write_readable
 from headcount.corpora import Corpus
 from headcount.models import Loaded, as_loaded, device_map_of, load
 from headcount.pruning import Pruned
-from headcount.reports import head_card
 from headcount.results import Certificate, Comparison, PruneRecord, SpeedRecord, weights_sha256
 from headcount.speed import Speed, cache_record
 from headcount.speed import record as speed_record

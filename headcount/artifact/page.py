@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import final
 
 from headcount import numbers
-from headcount.reports import Keeping, PagePart
+from headcount.pages import Keeping, PagePart
 from headcount.results import METRICS, Analysis, PruneRecord
 
 DATA = (("test", "test data"), ("dev", "development data"))

@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from headcount import artifact, models, results, speed
-from headcount.cli.arguments import (
+from headcount.commands import (
     ColumnArguments,
     DeviceArguments,
+    Flat,
+    Measuring,
+    Report,
     check_model,
     check_no_unused_options,
+    is_quiet,
+    plain_console,
+    print_document,
     recorded,
 )
-from headcount.cli.console import Report, is_quiet, plain_console, print_document
-from headcount.cli.frame import Flat, Measuring
 from headcount.core import check_is_folder, name_of
 from headcount.corpora import Corpus
 from headcount.speed import Options

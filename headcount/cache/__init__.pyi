@@ -20,6 +20,15 @@ from .planning import random_plans as random_plans
 from .questions import AskedText as AskedText
 from .questions import Question as Question
 from .questions import Questions as Questions
+from .result import DENSE as DENSE
+from .result import ENOUGH_DRAWS as ENOUGH_DRAWS
+from .result import NEEDLES as NEEDLES
+from .result import NEXT as NEXT
+from .result import CachePlanRecord as CachePlanRecord
+from .result import GroupRow as GroupRow
+from .result import JudgedRow as JudgedRow
+from .result import PlannedCache as PlannedCache
+from .result import few_draws as few_draws
 from .scores import GroupScores as GroupScores
 from .self_check import streaming_cache as streaming_cache
 from .streaming import StreamingCache as StreamingCache

@@ -6,8 +6,8 @@ CACHE = Capability(
     name="cache",
     group="Make the cache or the model smaller",
     sentence="Choose which key/value groups keep few tokens, and judge that.",
-    command="headcount.cli.smaller:CacheCommand",
-    result="headcount.results.cache_plan:PlannedCache",
-    document="headcount.reports.documents.cache:cache_document",
+    command="headcount.cache.command:CacheCommand",
+    result="headcount.cache.result:PlannedCache",
+    document="headcount.cache.document:cache_document",
     shares_work=True,
 )

@@ -5,16 +5,17 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from headcount import cache, models, results
+from headcount import cache, models
 from headcount.cache import CacheOptions
-from headcount.cli.arguments import (
+from headcount.commands import (
     CorpusArguments,
+    Flat,
     ModelArguments,
     OutArguments,
+    Report,
+    ResultCommand,
     TextFiles,
 )
-from headcount.cli.console import Report
-from headcount.cli.frame import Flat, ResultCommand
 from headcount.core import SAMPLE
 from headcount.corpora import Corpus
 
@@ -32,11 +33,11 @@ class CacheCommand(
     ModelArguments,
     CorpusArguments,
     OutArguments,
-    ResultCommand["models.Loaded", "results.PlannedCache"],
+    ResultCommand["models.Loaded", "cache.PlannedCache"],
 ):
     """The arguments of `headcount cache`."""
 
-    RESULT = results.PlannedCache
+    RESULT = cache.PlannedCache
 
     texts: TextFiles = ()
     """Running text; its first half scores groups, its second half judges the plan; by default a
@@ -53,16 +54,16 @@ class CacheCommand(
         super().check()
         self.corpus  # noqa: B018
 
-    def measure(self, read: "models.Loaded", progress: Report) -> "results.PlannedCache":
+    def measure(self, read: "models.Loaded", progress: Report) -> "cache.PlannedCache":
         """Score groups, choose, and judge the choice."""
         return cache.plan_cache(read, self.corpus, self.how, progress=progress)
 
-    def store(self, found: "results.PlannedCache") -> None:
+    def store(self, found: "cache.PlannedCache") -> None:
         """Write the plan, then tables and record."""
         cache.plan_of(found).write(self.out / PLAN)
         super().store(found)
 
-    def next_steps(self, read: "models.Loaded", found: "results.PlannedCache") -> Iterable[str]:
+    def next_steps(self, read: "models.Loaded", found: "cache.PlannedCache") -> Iterable[str]:
         """How to generate under the plan."""
         yield "Next: generate with such a cache, in Python:"
         yield f"  loaded = headcount.load({self.model!r})"

@@ -33,11 +33,11 @@ from transformers import PreTrainedModel
 
 from headcount.cache.plan import CachePlan
 from headcount.cache.questions import AskedText, Question
+from headcount.cache.result import DENSE, NEEDLES, NEXT, JudgedRow
 from headcount.cache.split import Attend, fused, splits_of
 from headcount.core import Steps, silent_steps, spread
-from headcount.models import Loaded
-from headcount.results import DENSE, NEEDLES, NEXT, RANDOM, JudgedRow
-from headcount.skills import last_logits
+from headcount.models import Loaded, last_logits
+from headcount.results import RANDOM
 from headcount.statistics import Bootstrap, Estimate
 from headcount.tap import Anatomy, AnyModel, Call, dispatching, evaluating, examined, input_device
 

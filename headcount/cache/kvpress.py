@@ -25,8 +25,7 @@ from torch import Tensor, nn
 
 from headcount.cache.holding import holding_of
 from headcount.core import ModelError, Steps, silent_steps, spread
-from headcount.models import Loaded
-from headcount.skills import last_logits
+from headcount.models import Loaded, last_logits
 from headcount.tap import (
     Call,
     arguments_heard,

@@ -26,6 +26,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Literal, NamedTuple, final
 
+from headcount.cache.result import ENOUGH_DRAWS
 from headcount.core import (
     Head,
     InputError,
@@ -40,7 +41,6 @@ from headcount.core import (
     write_text,
 )
 from headcount.corpora import check_template
-from headcount.results import ENOUGH_DRAWS
 from headcount.skills import SHORTEST
 
 SINK, RECENT = 4, 128

@@ -17,6 +17,7 @@ from headcount.cache.holding import holding_of
 from headcount.cache.judging import ROWS, answered, judged
 from headcount.cache.plan import RECENT, SINK, CacheOptions, CachePlan, Group
 from headcount.cache.questions import Questions
+from headcount.cache.result import DENSE, CachePlanRecord, GroupRow, PlannedCache, few_draws
 from headcount.cache.scores import GroupScores
 from headcount.cache.self_check import check_streams
 from headcount.core import (
@@ -31,7 +32,7 @@ from headcount.core import (
 )
 from headcount.corpora import Corpus
 from headcount.models import Loaded, as_loaded, check_memory, revision, signature
-from headcount.results import DENSE, RANDOM, CachePlanRecord, GroupRow, PlannedCache, few_draws
+from headcount.results import RANDOM
 from headcount.statistics import few_clusters
 from headcount.tap import Anatomy, AnyModel, examined
 

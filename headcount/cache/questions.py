@@ -14,9 +14,9 @@ from typing import final
 import numpy as np
 
 from headcount.cache.plan import CacheOptions
+from headcount.cache.result import NEXT
 from headcount.core import InputError, amount, paced
 from headcount.models import Loaded
-from headcount.results import NEXT
 from headcount.skills import Fact, Hay, Hidden, pick
 
 NAMES = "Abbott Bianchi Cooper Dupont Eriksen Fischer Garcia Hansen Ivanov Jansen".split()

@@ -1,2 +1,1 @@
-from .command import main as main
-from .console import plain_warnings as plain_warnings
+

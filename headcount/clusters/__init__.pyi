@@ -1,0 +1,6 @@
+from .grouping import cluster as cluster
+from .options import ClusterOptions as ClusterOptions
+from .result import Clusters as Clusters
+from .result import ClustersRecord as ClustersRecord
+from .result import HeadPlace as HeadPlace
+from .result import LayerTest as LayerTest

@@ -5,27 +5,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headcount import models, probes, results
-from headcount.cli.arguments import (
-    CorpusFiles,
-    ParallelArguments,
-)
-from headcount.cli.console import (
-    Report,
-)
-from headcount.cli.frame import BesideCommand, Flat
+from headcount import clusters, models, results
+from headcount.clusters.options import ClusterOptions
+from headcount.commands import BesideCommand, CorpusFiles, Flat, ParallelArguments, Report
 from headcount.corpora import Corpus
-from headcount.probes import ClusterOptions
 
 if TYPE_CHECKING:
     pass
 
 
 @dataclass(frozen=True)
-class Cluster(ParallelArguments, BesideCommand["results.Clusters"]):
+class Cluster(ParallelArguments, BesideCommand["clusters.Clusters"]):
     """The arguments of `headcount cluster`."""
 
-    RESULT = results.Clusters
+    RESULT = clusters.Clusters
 
     corpus: CorpusFiles = ()
     """Files of texts or a treebank, as `headcount analyze` reads them."""
@@ -53,6 +46,6 @@ class Cluster(ParallelArguments, BesideCommand["results.Clusters"]):
             results.read_roles(self.analysis, loaded.heads, models.revision(loaded.model))
         return loaded
 
-    def measure(self, read: "models.Loaded", progress: Report) -> "results.Clusters":
+    def measure(self, read: "models.Loaded", progress: Report) -> "clusters.Clusters":
         """Compare the heads."""
-        return probes.cluster(read, self.texts, self.how, progress)
+        return clusters.cluster(read, self.texts, self.how, progress)

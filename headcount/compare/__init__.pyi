@@ -1,0 +1,15 @@
+from .comparison import Comparison as Comparison
+from .comparison import KeptHeads as KeptHeads
+from .comparison import PruningOrder as PruningOrder
+from .comparison import compare as compare
+from .comparison import pruning_orders as pruning_orders
+from .document import comparison_document as comparison_document
+from .document import matching_sentence as matching_sentence
+from .document import matching_title as matching_title
+from .page import write_comparison as write_comparison
+from .pairing import match_heads as match_heads
+from .result import Chance as Chance
+from .result import MatchedPair as MatchedPair
+from .result import Matching as Matching
+from .result import PairCorrelation as PairCorrelation
+from .result import SiteMatching as SiteMatching

@@ -6,5 +6,5 @@ COMPARE = Capability(
     name="compare",
     group="More",
     sentence="Compare two runs on one page.",
-    command="headcount.cli.more:Compare",
+    command="headcount.compare.command:Compare",
 )

@@ -7,14 +7,8 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
-from headcount import numbers, reports
-from headcount.cli.console import (
-    plain_console,
-    print_warnings,
-)
-from headcount.cli.frame import (
-    Command,
-)
+from headcount import compare, numbers
+from headcount.commands import Command, plain_console, print_warnings
 from headcount.core import (
     check_is_folder,
 )
@@ -41,7 +35,7 @@ class Compare(Command):
         for folder in (self.one, self.other):
             check_is_run(folder)
         check_is_folder(self.out)
-        found = reports.write_comparison(self.one, self.other, self.out, self.match)
+        found = compare.write_comparison(self.one, self.other, self.out, self.match)
         console = plain_console(soft_wrap=False)
         print_warnings(found.warnings, console)
         if not found.is_paired:
@@ -54,12 +48,12 @@ class Compare(Command):
         else:
             _print(found, console)
         for site in found.matching.sites if found.matching else ():
-            console.print(f"{reports.matching_title(site)}: {reports.matching_sentence(site)}")
+            console.print(f"{compare.matching_title(site)}: {compare.matching_sentence(site)}")
         console.print(f"Comparison: {self.out / 'comparison.html'}", soft_wrap=True)
         return 0
 
 
-def _print(found: "reports.Comparison", console: Console) -> None:
+def _print(found: "compare.Comparison", console: Console) -> None:
     """Print the main numbers of runs over the same heads."""
     console.print(found.headline)
     for name in ("ablation_delta", "relevance", "gradient", "confidence"):

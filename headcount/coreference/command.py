@@ -6,27 +6,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from headcount import models, probes, results
-from headcount.cli.arguments import (
-    check_data,
-)
-from headcount.cli.console import (
-    Report,
-)
-from headcount.cli.frame import BesideCommand, Flat
+from headcount import coreference, models
+from headcount.commands import BesideCommand, Flat, Report, check_data
 from headcount.core import CorpusError
+from headcount.coreference.options import CoreferenceOptions
 from headcount.corpora import read_documents
-from headcount.probes import CoreferenceOptions
 
 if TYPE_CHECKING:
     pass
 
 
 @dataclass(frozen=True)
-class Coreference(BesideCommand["results.Coreference"]):
+class Coreference(BesideCommand["coreference.Coreference"]):
     """The arguments of `headcount coreference`."""
 
-    RESULT = results.Coreference
+    RESULT = coreference.Coreference
 
     corpus: Annotated[
         tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS ...")
@@ -46,8 +40,8 @@ class Coreference(BesideCommand["results.Coreference"]):
 
     def forget(self) -> None:
         """Delete the selections of finished windows."""
-        probes.forget_coreference(self.out)
+        coreference.forget_coreference(self.out)
 
-    def measure(self, read: "models.Loaded", progress: Report) -> "results.Coreference":
+    def measure(self, read: "models.Loaded", progress: Report) -> "coreference.Coreference":
         """Resolve the mentions."""
-        return probes.select_antecedents(read, self.corpus, self.how, progress, out=self.out)
+        return coreference.select_antecedents(read, self.corpus, self.how, progress, out=self.out)

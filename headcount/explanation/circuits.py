@@ -1,6 +1,6 @@
 """Circuits: what is left of predictions with the best heads by each ranking.
 
-What is measured is defined in results/explanation.py. A prompt's best heads are those by the mean
+What is measured is defined in explanation/result.py. A prompt's best heads are those by the mean
 effects over the other half of the prompts, so no prompt chooses its own circuit; scores that were
 measured on other data choose the same heads for all. Heads are ranked by their score with its sign,
 and by its size.
@@ -17,17 +17,10 @@ from headcount.core import Head, InputError, Progress, paced, spread
 from headcount.explanation.curves import Curve, areas, sizes_of
 from headcount.explanation.others import Others, others_of
 from headcount.explanation.plan import Plan
+from headcount.explanation.result import ORDERS, SIGNED, SPLIT_FROM, AreaRow, ComplementRow, Order
 from headcount.explanation.singles import Halves, Singles, chosen
 from headcount.numbers import within
-from headcount.results import (
-    ORDERS,
-    RANDOM,
-    SIGNED,
-    SPLIT_FROM,
-    AreaRow,
-    ComplementRow,
-    Order,
-)
+from headcount.results import RANDOM
 
 MEAN_OF_RANKS = "mean_of_ranks"
 """Name of the ranking by the mean of the places that heads have by all effects."""

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from headcount.explanation.blocks import Blocks
-from headcount.results import (
+from headcount.explanation.result import (
     LEVELS,
     AreaRow,
     CircuitRow,

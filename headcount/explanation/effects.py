@@ -27,7 +27,7 @@ import numpy as np
 from jaxtyping import Float
 
 from headcount.core import Head, Registry
-from headcount.results import EffectWords
+from headcount.explanation.result import EffectWords
 
 if TYPE_CHECKING:
     from headcount.explanation.attribution import Attribution

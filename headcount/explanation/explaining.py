@@ -22,6 +22,16 @@ from headcount.explanation.others import others_of
 from headcount.explanation.plan import Plan
 from headcount.explanation.prompts import Prompt, prompts_of
 from headcount.explanation.reader import Reader
+from headcount.explanation.result import (
+    UNLIKELY,
+    EffectRow,
+    Explained,
+    ExplanationRecord,
+    KeptRow,
+    PromptRow,
+    StableRow,
+    WrittenRow,
+)
 from headcount.explanation.runs import Case, Row, rows_at_once
 from headcount.explanation.singles import Singles
 from headcount.explanation.stable import (
@@ -33,16 +43,6 @@ from headcount.explanation.stable import (
 )
 from headcount.explanation.together import joint_rows
 from headcount.models import Loaded, as_loaded, check_has_heads, check_memory, signature
-from headcount.results import (
-    UNLIKELY,
-    EffectRow,
-    Explained,
-    ExplanationRecord,
-    KeptRow,
-    PromptRow,
-    StableRow,
-    WrittenRow,
-)
 
 WRITTEN = 5
 """Number of tokens that a head promotes, and that it demotes, which are kept."""

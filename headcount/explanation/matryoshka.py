@@ -28,9 +28,9 @@ from torch import Tensor
 from headcount.core import LayerId, Progress
 from headcount.explanation.circuits import Ends, Ranked
 from headcount.explanation.plan import Plan
+from headcount.explanation.result import SIGNED
 from headcount.explanation.runs import Outputs, Row, last_logits
 from headcount.importance import frozen
-from headcount.results import SIGNED
 from headcount.tap import AttentionLayer, evaluating, heard
 
 NAME = "matryoshka"

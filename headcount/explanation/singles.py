@@ -12,8 +12,15 @@ from headcount.explanation.attribution import Attribution
 from headcount.explanation.effects import EFFECTS, Direct, Effect, Replacement
 from headcount.explanation.plan import Plan
 from headcount.explanation.prompt_runs import PromptRuns
+from headcount.explanation.result import (
+    SIGNED,
+    SPLIT_FROM,
+    EffectRow,
+    LayersRow,
+    Order,
+    PromptRow,
+)
 from headcount.explanation.runs import Case
-from headcount.results import SIGNED, SPLIT_FROM, EffectRow, LayersRow, Order, PromptRow
 
 
 @final

@@ -34,8 +34,9 @@ from headcount.explanation.blocks import Blocks
 from headcount.explanation.curves import Curve, faithfulness
 from headcount.explanation.others import Others
 from headcount.explanation.plan import Plan
+from headcount.explanation.result import SIGNED, KeptRow, StabilityRow, StableRow
 from headcount.numbers import percent
-from headcount.results import RANDOM, SIGNED, KeptRow, StabilityRow, StableRow
+from headcount.results import RANDOM
 from headcount.statistics import FEWEST_CLUSTERS
 
 RESAMPLES = 100

@@ -18,6 +18,8 @@ from .choices import Instead as Instead
 from .choices import Level as Level
 from .choices import Rules as Rules
 from .choices import ScoreTest as ScoreTest
+from .document import agreement as agreement
+from .document import importance as importance
 from .fisher_score import FisherScore as FisherScore
 from .fisher_score import fisher as fisher
 from .folder import Assessment as Assessment
@@ -47,11 +49,15 @@ from .options import Options as Options
 from .options import score_of as score_of
 from .relevance_score import RelevanceScore as RelevanceScore
 from .score import Score as Score
-from .score_agreement import agreement as agreement
 from .score_agreement import correlation as correlation
 from .score_agreement import effects as effects
 from .score_agreement import score_deltas as score_deltas
 from .sensitivity_numbers import attention_gradients as attention_gradients
 from .sensitivity_numbers import sensitivity as sensitivity
+from .sensitivity_result import KINDS as KINDS
+from .sensitivity_result import NoOp as NoOp
+from .sensitivity_result import Sensitivity as Sensitivity
+from .sensitivity_result import SensitivityRecord as SensitivityRecord
+from .sensitivity_result import SensitivityRow as SensitivityRow
 from .sink_score import SinkScore as SinkScore
 from .sink_score import sink as sink

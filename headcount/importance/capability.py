@@ -6,11 +6,11 @@ IMPORTANCE = Capability(
     name="importance",
     group="Score what heads are worth",
     sentence="Score every head on a task, by ablation and other scores.",
-    command="headcount.cli.score:Importance",
+    command="headcount.importance.command:Importance",
     result="headcount.importance.folder:Assessment",
-    document="headcount.reports.documents.worth:worth_document",
+    document="headcount.importance.document:worth_document",
     page="headcount.importance.page:PART",
-    sections=(Section("worth", "worth", 30, "headcount.reports.documents.worth:worth_shown"),),
+    sections=(Section("worth", "worth", 30, "headcount.importance.document:worth_shown"),),
     shares_work=True,
 )
 
@@ -18,9 +18,9 @@ SENSITIVITY = Capability(
     name="sensitivity",
     group="Score what heads are worth",
     sentence="Measure how the loss reacts to attention on separators.",
-    command="headcount.cli.score:SensitivityCommand",
-    result="headcount.results.sensitivity:Sensitivity",
-    document="headcount.reports.documents.sensitivity:sensitivity_document",
+    command="headcount.importance.command:SensitivityCommand",
+    result="headcount.importance.sensitivity_result:Sensitivity",
+    document="headcount.importance.sensitivity_document:sensitivity_document",
     shares_work=True,
 )
 
@@ -28,6 +28,6 @@ EVALUATE = Capability(
     name="evaluate",
     group="Score what heads are worth",
     sentence="Measure a model's loss and score on a task.",
-    command="headcount.cli.score:Evaluate",
+    command="headcount.importance.command:Evaluate",
     shares_work=True,
 )

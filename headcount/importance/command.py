@@ -4,20 +4,25 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from headcount import importance, models, reports, results, tasks
-from headcount.cli.arguments import (
+from headcount import importance, models, pages, results, tasks
+from headcount.commands import (
+    Flat,
+    Measuring,
     OutArguments,
+    Report,
+    ResultCommand,
     ResumableArguments,
     TaskArguments,
+    between,
     check_no_unused_options,
+    group_size,
+    plain_console,
+    print_warnings,
     recorded,
 )
-from headcount.cli.console import Report, plain_console, print_warnings
-from headcount.cli.frame import Flat, Measuring, ResultCommand
-from headcount.cli.next_steps import between, group_size
 from headcount.core import InputError, ResumePolicy, check_is_folder, check_seed
 from headcount.importance import SCORES, Options
-from headcount.reports import curve_command
+from headcount.pages import curve_command
 
 
 @dataclass(frozen=True)
@@ -78,7 +83,7 @@ class Importance(
         """Write document, page and figures, then the page of any analysis again."""
         page = super().publish(read, found)
         has_analysis = (self.out / results.RunRecord.FILE).exists()
-        return reports.write_report(self.out) if has_analysis else page
+        return pages.write_report(self.out) if has_analysis else page
 
     def next_steps(
         self, read: "tuple[models.Loaded, tasks.Task]", found: "importance.Assessment"
@@ -110,11 +115,11 @@ class Importance(
 
 @dataclass(frozen=True)
 class SensitivityCommand(
-    OutArguments, TaskArguments, ResultCommand["models.Loaded", "results.Sensitivity"]
+    OutArguments, TaskArguments, ResultCommand["models.Loaded", "importance.Sensitivity"]
 ):
     """The arguments of `headcount sensitivity`."""
 
-    RESULT = results.Sensitivity
+    RESULT = importance.Sensitivity
 
     samples: int = 1000
     """Number of resamples of the examples, for intervals."""
@@ -126,7 +131,7 @@ class SensitivityCommand(
         check_seed(self.seed)
         super().check()
 
-    def measure(self, read: "models.Loaded", progress: Report) -> "results.Sensitivity":
+    def measure(self, read: "models.Loaded", progress: Report) -> "importance.Sensitivity":
         """Measure attention and reactions."""
         return importance.sensitivity(
             read,

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import final
 
 from headcount.importance.options import SCORES
-from headcount.reports import Note, PagePart
+from headcount.pages import Note, PagePart
 from headcount.results import Analysis
 from headcount.vocabulary import MICHEL, ColumnEntry
 

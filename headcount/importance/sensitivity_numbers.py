@@ -47,8 +47,14 @@ from headcount.core import (
 )
 from headcount.corpora import Encoder
 from headcount.importance.gradients import frozen, open_gates, slopes
+from headcount.importance.sensitivity_result import (
+    KINDS,
+    NoOp,
+    Sensitivity,
+    SensitivityRecord,
+    SensitivityRow,
+)
 from headcount.models import Loaded, as_loaded, check_has_heads, signature
-from headcount.results import KINDS, NoOp, Sensitivity, SensitivityRecord, SensitivityRow
 from headcount.statistics import Bootstrap, Clusters, Estimate, few_clusters, rank_correlations
 from headcount.tap import (
     Anatomy,

@@ -16,6 +16,11 @@ from .fingerprint import revision as revision
 from .fingerprint import signature as signature
 from .fingerprint import tokenizer_revision as tokenizer_revision
 from .fingerprint import versions as versions
+from .forward import Outputs as Outputs
+from .forward import Removal as Removal
+from .forward import last_logits as last_logits
+from .forward import mean_outputs as mean_outputs
+from .forward import running as running
 from .image_encoding import body_of as body_of
 from .image_encoding import encoder_of as encoder_of
 from .image_encoding import image_encoder as image_encoder
@@ -39,6 +44,8 @@ from .model_files import place_of as place_of
 from .options import DeviceOptions as DeviceOptions
 from .options import LoadOptions as LoadOptions
 from .options import TrustOptions as TrustOptions
+from .pseudo_targets import greedy as greedy
+from .pseudo_targets import translated as translated
 from .sentence_transformer import EMBEDS as EMBEDS
 from .sentence_transformer import MODULES as MODULES
 from .sentence_transformer import SENTENCE_CONFIG as SENTENCE_CONFIG

@@ -10,7 +10,7 @@
 - `kovaleva2019_document`: Revealing the Dark Secrets of BERT, of `measure_tuned_maps`.
 - `kobayashi2020_document`: Attention is Not Only a Weight, of `measure_contributions`.
 - `reproduce_clark2019`, `coenen2019_document`, `hewitt2019_document`: papers on probes, of what
-  `headcount.probes.probe` measures.
+  `headcount.probing.probe` measures.
 
 Each returns a document. Reproductions of pruning take a `PruningExperiment`. Models to
 reproduce on are trained from scratch with `train`, and followed along a training with `follow`.

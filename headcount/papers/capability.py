@@ -6,7 +6,7 @@ EVOLVE = Capability(
     name="evolve",
     group="Look at what heads do",
     sentence="Compare what each layer keeps of a token and its neighbours.",
-    command="headcount.cli.paper_commands:Evolve",
+    command="headcount.papers.paper_commands:Evolve",
     result="headcount.papers.evolution.record:Evolution",
     document="headcount.papers.evolution.document:evolution_document",
     shares_work=True,
@@ -16,7 +16,7 @@ TRAIN = Capability(
     name="train",
     group="Train",
     sentence="Train a translation, masked or causal language model.",
-    command="headcount.cli.train:Train",
+    command="headcount.papers.train_command:Train",
     shares_work=True,
 )
 
@@ -24,7 +24,7 @@ FOLLOW = Capability(
     name="follow",
     group="Train",
     sentence="Follow heads along a training: importance, roles, prunability.",
-    command="headcount.cli.train:Follow",
+    command="headcount.papers.train_command:Follow",
     result="headcount.papers.following.record:Followed",
     document="headcount.papers.following.document:followed_document",
     shares_work=True,
@@ -34,5 +34,5 @@ REPRODUCE = Capability(
     name="reproduce",
     group="More",
     sentence="Print a paper's tables and figures beside our numbers.",
-    command="headcount.cli.reproduce:Reproduce",
+    command="headcount.papers.reproduce_command:Reproduce",
 )

@@ -14,11 +14,11 @@ from scipy.stats import rankdata
 
 from headcount.core import InputError, LayerId, Progress, Stopwatch, check_seed, name_of, silent
 from headcount.corpora import Batches, Census, Corpus, take_census
+from headcount.importance import KINDS
 from headcount.models import Loaded, check_has_heads, signature
 from headcount.papers.batches import mask_id_of, masked
 from headcount.papers.contributions import MIXINGS, Contributions, collect_contributions
 from headcount.papers.records import ALL, ContributionRecord, ContributionRow, ContributionTable
-from headcount.results import KINDS
 from headcount.statistics import Bootstrap, few_clusters
 
 

@@ -43,11 +43,11 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from headcount.analysis import sides
 from headcount.core import LayerId, ModelError
 from headcount.corpora import Batch, Tokens
+from headcount.importance import KINDS
+from headcount.measures import sides
 from headcount.papers.batches import joined
-from headcount.results import KINDS
 from headcount.tap import (
     Anatomy,
     AttentionLayer,

@@ -7,7 +7,8 @@ from pathlib import Path
 from headcount.core import SITES, Text, amount
 from headcount.numbers import percent
 from headcount.papers.records import ContributionRow, TunedRow
-from headcount.results import CurvePoints, Probed, ProbeRow
+from headcount.probing import Probed, ProbeRow
+from headcount.results import CurvePoints
 
 Row = ContributionRow | ProbeRow | TunedRow
 """A number with its interval."""

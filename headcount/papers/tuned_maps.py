@@ -32,10 +32,9 @@ import torch
 from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
-from headcount.analysis import forward, sides
 from headcount.core import CorpusError, Head, LayerId, ModelError, amount
 from headcount.corpora import Batch, Sentence
-from headcount.measures import AttentionReducer, Patterns, Sides, shows_pattern
+from headcount.measures import AttentionReducer, Patterns, Sides, forward, shows_pattern, sides
 from headcount.models import Loaded
 from headcount.papers.batches import joined
 from headcount.papers.pattern_classifier import PATTERNS, PatternClassifier

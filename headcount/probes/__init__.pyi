@@ -1,13 +1,1 @@
-from .alignment import align as align
-from .clusters import cluster as cluster
-from .coreference import forget_coreference as forget_coreference
-from .coreference import select_antecedents as select_antecedents
-from .options import PROBES as PROBES
-from .options import AlignmentOptions as AlignmentOptions
-from .options import ClusterOptions as ClusterOptions
-from .options import CoreferenceOptions as CoreferenceOptions
-from .options import ProbeName as ProbeName
-from .options import ProbeOptions as ProbeOptions
-from .options import TreebankOptions as TreebankOptions
-from .probing import forget_probes as forget_probes
-from .probing import probe as probe
+

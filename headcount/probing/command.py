@@ -4,26 +4,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headcount import models, probes, results
-from headcount.cli.arguments import (
-    check_corpus,
-    check_no_unused_options,
-)
-from headcount.cli.console import (
-    Report,
-)
-from headcount.cli.frame import BesideCommand, Flat
-from headcount.probes import ProbeOptions
+from headcount import models, probing
+from headcount.commands import BesideCommand, Flat, Report, check_corpus, check_no_unused_options
+from headcount.probing.options import ProbeOptions
 
 if TYPE_CHECKING:
     pass
 
 
 @dataclass(frozen=True)
-class Probe(BesideCommand["results.Probed"]):
+class Probe(BesideCommand["probing.Probed"]):
     """The arguments of `headcount probe`."""
 
-    RESULT = results.Probed
+    RESULT = probing.Probed
 
     train: tuple[Path, ...] = field(kw_only=True)
     """CoNLL-U files to train on."""
@@ -49,8 +42,8 @@ class Probe(BesideCommand["results.Probed"]):
 
     def forget(self) -> None:
         """Delete finished probes."""
-        probes.forget_probes(self.out)
+        probing.forget_probes(self.out)
 
-    def measure(self, read: "models.Loaded", progress: Report) -> "results.Probed":
+    def measure(self, read: "models.Loaded", progress: Report) -> "probing.Probed":
         """Run the probes."""
-        return probes.probe(read, self.train, self.test, self.how, self.out, progress)
+        return probing.probe(read, self.train, self.test, self.how, self.out, progress)

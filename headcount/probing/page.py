@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import final
 
 from headcount import numbers
-from headcount.reports import CardPart, PagePart, ProbeHead
-from headcount.results import Analysis, Probed
+from headcount.pages import CardPart, PagePart, ProbeHead
+from headcount.probing.result import Probed
+from headcount.results import Analysis
 
 
 def probe_heads(found: Probed | None) -> dict[str, ProbeHead]:

@@ -1,3 +1,5 @@
+from .arguments import TrialArguments as TrialArguments
+from .arguments import check_calibration as check_calibration
 from .before_after import changes as changes
 from .before_after import few_in as few_in
 from .budget import Keep as Keep
@@ -13,6 +15,8 @@ from .context import check_protect as check_protect
 from .curves import Trial as Trial
 from .curves import curve as curve
 from .curves import trained as trained
+from .document import curve_of as curve_of
+from .document import numbers_table as numbers_table
 from .limit import BudgetSpec as BudgetSpec
 from .methods.ablation import Greedy as Greedy
 from .methods.by_score import BY_SCORE as BY_SCORE

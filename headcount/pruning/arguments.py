@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from headcount import models, pruning, tasks
-from headcount.cli.data_arguments import LearningArguments
+from headcount.commands import LearningArguments
 from headcount.core import InputError, Progress, silent
 from headcount.pruning import CALIBRATION
 

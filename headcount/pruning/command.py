@@ -7,18 +7,19 @@ from typing import Annotated
 
 import tyro
 
-from headcount import models, pruning, reports, results
-from headcount.cli.arguments import ResumableArguments, group
-from headcount.cli.console import Report
-from headcount.cli.data_arguments import (
+from headcount import models, pruning, results
+from headcount.commands import (
+    PLACEHOLDER_TEST,
+    UPDATES,
     Inputs,
-    TrialArguments,
-    check_calibration,
+    Report,
+    ResultCommand,
+    ResumableArguments,
+    given,
+    group,
     values_of,
     with_options,
 )
-from headcount.cli.frame import ResultCommand
-from headcount.cli.next_steps import PLACEHOLDER_TEST, UPDATES, given
 from headcount.core import (
     InputError,
     amount,
@@ -26,8 +27,9 @@ from headcount.core import (
     options_of,
 )
 from headcount.numbers import percent
+from headcount.pages import command
 from headcount.pruning import METHOD_OPTIONS
-from headcount.reports import command
+from headcount.pruning.arguments import TrialArguments, check_calibration
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ class Curve(ResumableArguments, ResultCommand["Inputs[pruning.Roles | None]", "r
         trial = pruning.Trial(context, splits.dev, splits.test, self.scores, self.control)
         seeds = range(self.on.seed, self.on.seed + self.seeds)
         points = pruning.curve(trial, chosen, self.keep, seeds, key, unsuited=unsuited)
-        found = reports.curve_of(points, loaded, splits, chosen, key, left_out)
+        found = pruning.curve_of(points, loaded, splits, chosen, key, left_out)
         return found.recorded({"options": changed})
 
     def show(self, read: "Inputs[pruning.Roles | None]", found: "results.Curve") -> None:

@@ -8,9 +8,8 @@ from typing import final
 
 from headcount import numbers
 from headcount.core import Chart, Document, Heading, Text
-from headcount.reports import Given, Keeping, PagePart, curve_command, kept_table
-from headcount.reports.documents.curve import curve_document, numbers_table
-from headcount.reports.figures.curves import score_curve
+from headcount.pages import Given, Keeping, PagePart, curve_command, kept_table, score_curve
+from headcount.pruning.document import curve_document, numbers_table
 from headcount.results import METRICS, RANDOM, Analysis, CurvePoints
 
 BUDGETS = 4

@@ -1,0 +1,1 @@
+from .figures import write_figures as write_figures

@@ -6,26 +6,26 @@ REPORT = Capability(
     name="report",
     group="More",
     sentence="Rewrite the report of a finished run, and its figures.",
-    command="headcount.cli.more:Report",
+    command="headcount.reporting.command:Report",
 )
 
 DOCTOR = Capability(
     name="doctor",
     group="More",
     sentence="Report what works for a model, before anything runs.",
-    command="headcount.cli.more:Doctor",
+    command="headcount.reporting.command:Doctor",
 )
 
 DEMO = Capability(
     name="demo",
     group="More",
     sentence="Analyse our English-German model on our sample, offline.",
-    command="headcount.cli.more:Demo",
+    command="headcount.reporting.command:Demo",
 )
 
 SAMPLE = Capability(
     name="sample",
     group="More",
     sentence="Write our own small data sets as files.",
-    command="headcount.cli.more:Sample",
+    command="headcount.reporting.command:Sample",
 )

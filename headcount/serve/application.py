@@ -23,10 +23,10 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from headcount.analysis import MAX_CHARACTERS
 from headcount.core import SITES, InputError, reason, shortened
 from headcount.explanation import MASK
-from headcount.reports import LOOKING_SCRIPTS, LOOKING_STYLES, fill_template, short_name
+from headcount.measures import MAX_CHARACTERS
+from headcount.pages import LOOKING_SCRIPTS, LOOKING_STYLES, fill_template, short_name
 from headcount.serve.address import HEADERS, LOCAL, OWN_HEADER, Address, HostGuard
 from headcount.serve.live_model import MAX_BODY, MAX_GATE, LiveModel, Question, parse_question
 from headcount.serve.predicting import Kind

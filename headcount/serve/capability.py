@@ -6,5 +6,5 @@ SERVE = Capability(
     name="serve",
     group="Look at what heads do",
     sentence="Type a sentence in the browser: attention, gates, predictions.",
-    command="headcount.cli.look:Serve",
+    command="headcount.serve.command:Serve",
 )

@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from headcount.cli.arguments import (
-    DeviceArguments,
-    check_model,
-)
-from headcount.cli.console import (
-    plain_console,
-)
-from headcount.cli.frame import Command
+from headcount.commands import Command, DeviceArguments, check_model, plain_console
 from headcount.core import InputError, check_accepted
 from headcount.corpora import check_template
 

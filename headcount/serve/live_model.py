@@ -10,12 +10,12 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, final
 
-from headcount.analysis import check_text, read_source, word_attention
 from headcount.core import Heads, InputError, Plan, check_unicode, name_of, parse_json
 from headcount.corpora import template_values, user_prompt
 from headcount.explanation import ExplainOptions, explain, spelled
+from headcount.measures import check_text, read_source, word_attention
 from headcount.models import Loaded, check_has_heads, check_is_loaded, load
-from headcount.reports import attention_data, report_view, sharpest
+from headcount.pages import attention_data, report_view, sharpest
 from headcount.results import Analysis, PruneRecord, read_run
 from headcount.serve.predicting import Choices, Kind, Number, Prediction, Text, kind_of, predict
 

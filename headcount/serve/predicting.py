@@ -14,9 +14,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headcount import explanation
-from headcount.analysis import HeadGates, model_inputs, read_source, read_target, translate
 from headcount.core import InputError
 from headcount.corpora import encode_text
+from headcount.measures import HeadGates, model_inputs, read_source, read_target, translate
 from headcount.models import Loaded
 from headcount.tap import evaluating, input_device, tapped
 from headcount.tasks import ACTIVATIONS, Similarity, activation_of, fitting, is_regression

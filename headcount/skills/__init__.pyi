@@ -1,11 +1,5 @@
-from .forward import last_logits as last_logits
 from .function_vectors import WordTask as WordTask
 from .function_vectors import read_tasks as read_tasks
-from .induction import PATTERNS as PATTERNS
-from .induction import RepeatedTokens as RepeatedTokens
-from .induction import induction_scores as induction_scores
-from .induction import interval as interval
-from .induction import pattern_means as pattern_means
 from .measuring import skills as skills
 from .needles import Fact as Fact
 from .needles import Hay as Hay
@@ -15,5 +9,12 @@ from .needles import Needles as Needles
 from .needles import pick as pick
 from .options import SHORTEST as SHORTEST
 from .options import SkillOptions as SkillOptions
+from .result import NeedleRow as NeedleRow
+from .result import Overlap as Overlap
+from .result import RecallRow as RecallRow
+from .result import SkillRow as SkillRow
+from .result import Skills as Skills
+from .result import SkillsRecord as SkillsRecord
+from .result import TaskRow as TaskRow
 from .retrieval import Retrieved as Retrieved
 from .retrieval import retrieve as retrieve

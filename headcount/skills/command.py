@@ -3,20 +3,18 @@
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from headcount import models, results, skills
-from headcount.cli.arguments import CorpusArguments, TextFiles
-from headcount.cli.console import Report
-from headcount.cli.frame import BesideCommand, Flat
+from headcount import models, skills
+from headcount.commands import BesideCommand, CorpusArguments, Flat, Report, TextFiles
 from headcount.core import SAMPLE
 from headcount.corpora import Corpus
 from headcount.skills import SkillOptions
 
 
 @dataclass(frozen=True)
-class SkillsCommand(CorpusArguments, BesideCommand["results.Skills"]):
+class SkillsCommand(CorpusArguments, BesideCommand["skills.Skills"]):
     """The arguments of `headcount skills`."""
 
-    RESULT = results.Skills
+    RESULT = skills.Skills
 
     texts: TextFiles = ()
     """Files of texts to hide needles in; a sample of ours by default."""
@@ -33,6 +31,6 @@ class SkillsCommand(CorpusArguments, BesideCommand["results.Skills"]):
         self.corpus  # noqa: B018
         skills.read_tasks(self.how.tasks)
 
-    def measure(self, read: "models.Loaded", progress: Report) -> "results.Skills":
+    def measure(self, read: "models.Loaded", progress: Report) -> "skills.Skills":
         """Ask for needles and words, and remove heads."""
         return skills.skills(read, self.corpus, self.how, progress=progress)

@@ -55,8 +55,7 @@ from headcount.core import (
     spread,
 )
 from headcount.corpora import Corpus, parts
-from headcount.models import Loaded
-from headcount.skills.forward import Outputs, Removal, last_logits, running
+from headcount.models import Loaded, Outputs, Removal, last_logits, running
 from headcount.skills.options import SkillOptions
 from headcount.tap import AttentionLayer, input_device
 

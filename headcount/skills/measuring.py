@@ -11,10 +11,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from headcount.core import Progress, amount, name_of, short_hash, silent
 from headcount.corpora import Corpus
-from headcount.models import Loaded, as_loaded, check_memory, signature
+from headcount.measures import PATTERNS, RepeatedTokens, check_is_causal, pattern_means
+from headcount.models import Loaded, Removal, as_loaded, check_memory, mean_outputs, signature
 from headcount.numbers import percent
-from headcount.results import NeedleRow, RecallRow, Skills, SkillsRecord, TaskRow
-from headcount.skills.forward import Removal, mean_outputs
 from headcount.skills.function_vectors import (
     Prompts,
     WordTask,
@@ -22,10 +21,10 @@ from headcount.skills.function_vectors import (
     indirect_effects,
     read_tasks,
 )
-from headcount.skills.induction import PATTERNS, RepeatedTokens, check_is_causal, pattern_means
 from headcount.skills.needles import Needles
 from headcount.skills.options import SkillOptions
 from headcount.skills.removals import Asked, Removals, Score, head_rows, overlaps
+from headcount.skills.result import NeedleRow, RecallRow, Skills, SkillsRecord, TaskRow
 from headcount.skills.retrieval import ROWS, Retrieved, retrieve
 from headcount.statistics import wilson_interval
 

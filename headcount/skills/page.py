@@ -7,8 +7,9 @@ from typing import final
 from headcount import numbers
 from headcount.core import amount
 from headcount.numbers import percent
-from headcount.reports import CardPart, Map, PagePart, Score, head_map
-from headcount.results import Analysis, Skills, TaskRow
+from headcount.pages import CardPart, Map, PagePart, Score, head_map
+from headcount.results import Analysis
+from headcount.skills.result import Skills, TaskRow
 from headcount.vocabulary import SKILLS, ColumnEntry
 
 

@@ -19,11 +19,10 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from headcount.core import Heads, Steps, falling, paced, spread
-from headcount.models import Loaded
-from headcount.results import Overlap, RecallRow, SkillRow
-from headcount.skills.forward import Outputs, Removal
-from headcount.skills.induction import interval
+from headcount.measures import interval
+from headcount.models import Loaded, Outputs, Removal
 from headcount.skills.options import SkillOptions
+from headcount.skills.result import Overlap, RecallRow, SkillRow
 from headcount.statistics import wilson_interval
 
 

@@ -24,8 +24,7 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from headcount.core import LayerId, Steps, silent_steps, spread
-from headcount.models import Loaded
-from headcount.skills.forward import Removal, last_logits, running
+from headcount.models import Loaded, Removal, last_logits, running
 from headcount.skills.needles import Needle
 from headcount.tap import AttentionLayer, Block, input_device
 

@@ -6,5 +6,5 @@ SPEED = Capability(
     name="speed",
     group="Make the cache or the model smaller",
     sentence="Time a pruned model beside the dense one.",
-    command="headcount.cli.smaller:SpeedCommand",
+    command="headcount.artifact.speed_command:SpeedCommand",
 )

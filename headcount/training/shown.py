@@ -8,7 +8,7 @@ from datetime import timedelta
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from headcount import training
-from headcount.cli.console import is_quiet, plain_console
+from headcount.commands import is_quiet, plain_console
 
 
 @contextmanager

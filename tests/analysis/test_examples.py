@@ -6,9 +6,10 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from headcount.analysis.examples import Drawn, GroupedMap, Side, best
+from headcount.analysis.examples import Drawn, Side, best
 from headcount.core import encoded
 from headcount.corpora import Sentence, Tree
+from headcount.measures.grouped_maps import GroupedMap
 from headcount.results import Role
 from headcount.tap import AttentionLayer, Block
 

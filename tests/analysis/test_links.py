@@ -11,10 +11,10 @@ import pytest
 import torch
 
 import headcount
+from headcount.analysis.links_section import links_document
 from headcount.models import Loaded
-from headcount.reports import write_report
-from headcount.reports.documents.links import links_document
-from headcount.reports.sentences import absent
+from headcount.pages import write_report
+from headcount.pages.sentences import absent
 from headcount.results import Analysis
 from headcount.vocabulary import DIRECTIONS, LINK_DIRECTIONS
 from tests import saved

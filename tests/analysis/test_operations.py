@@ -13,11 +13,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from transformers import PreTrainedModel
 
-from headcount.analysis.streaming import Measuring, forward, run
 from headcount.core import ModelError
 from headcount.corpora import FIRST_HALF, Batch, Sentence
 from headcount.measures import Sides, reductions
 from headcount.measures.registry import MEASURES
+from headcount.measures.streaming import Measuring, forward, run
 from headcount.tap import BLOCKS, examine, seen_keys
 from headcount.tap.kernel_sweep import Sweep
 from tests import tiny

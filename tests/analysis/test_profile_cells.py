@@ -8,11 +8,11 @@ import torch
 from scipy.stats import t as student
 
 from headcount.analysis.profiles import RelationNames, profile_table
-from headcount.analysis.streaming import Totals
 from headcount.core import Heads, LayerId
 from headcount.measures import Looks, Moments, RelationTests, Sums, Traits
 from headcount.measures.arcs import REACH as WORDS
 from headcount.measures.looks import REACH
+from headcount.measures.streaming import Totals
 from headcount.measures.traits import TRAITS
 
 FIRST, SECOND = 0, 1

@@ -14,10 +14,10 @@ import torch
 
 from headcount.analysis.profiles import RelationNames, profile_table
 from headcount.analysis.roles import judged
-from headcount.analysis.streaming import Totals
 from headcount.core import Heads, LayerId
 from headcount.corpora import Tokens
 from headcount.measures import MEASURES, AttentionReducer, Sides
+from headcount.measures.streaming import Totals
 from headcount.measures.traits import rarest_visible
 from headcount.tap import AttentionLayer, Block
 from tests.measures.cases import feed

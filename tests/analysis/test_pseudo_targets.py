@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 import torch
 
-from headcount.analysis import pseudo_targets as translating
-from headcount.analysis.pseudo_targets import translated
 from headcount.core import CorpusError, InputError
 from headcount.corpora import Corpus
 from headcount.doctor import diagnose
 from headcount.models import Loaded, load
+from headcount.models import pseudo_targets as translating
+from headcount.models.pseudo_targets import translated
 from tests import saved
 
 SOURCES = ["The old dog.", "Nobody could sleep.", "The moon!", "She ran home.", "Rain?"]

@@ -17,8 +17,8 @@ from headcount.analysis.repeated_tokens import (
     repeated_roles,
 )
 from headcount.analysis.roles import find_roles, judged, tendencies
+from headcount.measures.induction import RepeatedTokens, pattern_means
 from headcount.models import Loaded
-from headcount.skills.induction import RepeatedTokens, pattern_means
 from tests import saved
 
 TRAITS = ("induction", "duplicate")

@@ -7,10 +7,10 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from headcount.analysis.streaming import Totals, load_state, save_state
 from headcount.core import InputError, LayerId
 from headcount.measures import Confidence
 from headcount.measures.registry import MEASURES
+from headcount.measures.streaming import Totals, load_state, save_state
 from tests import laws
 from tests.measures.cases import attend, batches
 

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from headcount.analysis.profiles import RelationNames, head_table, offset_table, relation_table
-from headcount.analysis.streaming import Totals
 from headcount.core import Heads, LayerId
 from headcount.measures import Norms, Positional, Sums, Syntactic
 from headcount.measures.registry import MEASURES
+from headcount.measures.streaming import Totals
 from tests.measures.cases import NUM_HEADS, RELATIONS, attend, batches
 
 COLUMNS = (

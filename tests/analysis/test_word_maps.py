@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from headcount.analysis import model_inputs, word_attention
-from headcount.analysis.word_maps import MAX_CHARACTERS
 from headcount.core import InputError
 from headcount.corpora import label_source, label_target
+from headcount.measures import model_inputs, word_attention
+from headcount.measures.word_maps import MAX_CHARACTERS
 from tests import tiny
 from tests.tasks.loaded import loaded
 

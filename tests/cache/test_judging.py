@@ -12,6 +12,7 @@ from scipy import stats
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 import headcount
+from headcount.cache import DENSE, NEEDLES, NEXT
 from headcount.cache.judging import Answered, answered, judged
 from headcount.cache.plan import CacheOptions, CachePlan
 from headcount.cache.planning import plan_cache, plan_of
@@ -19,8 +20,8 @@ from headcount.cache.questions import KINDS, AskedText, Question, Questions
 from headcount.core import InputError, ModelError
 from headcount.corpora import Corpus
 from headcount.models import Loaded
-from headcount.reports import document_of
-from headcount.results import DENSE, NEEDLES, NEXT, RANDOM
+from headcount.pages import document_of
+from headcount.results import RANDOM
 from headcount.skills import needles as skills
 from headcount.statistics import wilson_interval
 from tests import saved, tiny

@@ -10,9 +10,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from headcount.cli import main
-from headcount.reports.page import html
-from headcount.reports.page import shown as shown  # has imported what `quick` replaces
+from headcount.commands import main
+from headcount.pages import html
+from headcount.pages import shown as shown  # has imported what `quick` replaces
 from tests import saved
 
 ROOT = Path(__file__).parents[2]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from headcount.results import Alignment
+from headcount.alignment import Alignment
 from tests.cli.conftest import headcount
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import headcount as library
-from headcount.cache import CachePlan, plan_of
-from headcount.reports import document_of
-from headcount.results import DENSE, NEEDLES, NEXT, RANDOM, PlannedCache
+from headcount.cache import DENSE, NEEDLES, NEXT, CachePlan, PlannedCache, plan_of
+from headcount.pages import document_of
+from headcount.results import RANDOM
 from tests import saved
 from tests.cli.conftest import headcount
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from headcount.results import Clusters
+from headcount.clusters import Clusters
 from tests import saved
 from tests.cli.conftest import SAMPLE, headcount
 

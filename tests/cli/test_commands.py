@@ -10,8 +10,8 @@ from safetensors.torch import load_file, save_file
 
 from headcount import importance, reports
 from headcount.capabilities import CAPABILITIES as COMMANDS
-from headcount.cli.command import command_class, main
-from headcount.cli.frame import Command, ResultCommand
+from headcount.commands.command_line import command_class, main
+from headcount.commands.loop import Command, ResultCommand
 from headcount.core import capabilities
 from headcount.models import load, revision
 from headcount.results import PROFILE_COLUMNS
@@ -375,7 +375,7 @@ def test_csv_beside_every_table(
     assert headcount("importance", bert, *task)[0] == 0
     assert "norm" in (out / "heads.csv").read_text().splitlines()[0], "the copy is kept up to date"
     (out / "heads.csv").unlink()
-    monkeypatch.setattr("headcount.cli.more.Report.run", lambda self: 0)
+    monkeypatch.setattr("headcount.reporting.command.Report.run", lambda self: 0)
     assert headcount("report", out, "--csv")[0] == 0 and (out / "heads.csv").exists()
     status, _, errors = headcount("doctor", bert, "--csv")
     assert status == 2 and "Expected a command that writes tables" in errors
@@ -418,10 +418,10 @@ def test_one_process_prints_the_record(
         def run(self) -> int:
             return 0
 
-    monkeypatch.setattr("headcount.cli.command.parse", lambda words: Done())
+    monkeypatch.setattr("headcount.commands.command_line.parse", lambda words: Done())
     for is_main in (True, False):
         monkeypatch.setattr(
-            "headcount.cli.command.is_main_process", lambda is_main=is_main: is_main
+            "headcount.commands.command_line.is_main_process", lambda is_main=is_main: is_main
         )
         assert main(["analyze", "--json"]) == 0
         assert capsys.readouterr().out == ("{}" if is_main else "")

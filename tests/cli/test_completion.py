@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headcount.cli.command import EVERYWHERE, command_class, completion
+from headcount.commands.command_line import EVERYWHERE, command_class, completion
 from headcount.pruning import METHODS
 from tests.cli.conftest import headcount
 

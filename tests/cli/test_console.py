@@ -7,10 +7,10 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from headcount.cli import console, main
-from headcount.cli.train import training_shown
+from headcount.commands import console, main
 from headcount.core import Code, Document, Heading, Text
 from headcount.training import TrainingProgress
+from headcount.training.shown import training_shown
 
 
 def test_lines_of_a_log(

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 import torch
 
-from headcount.probes import coreference
-from headcount.probes.antecedents import Window
-from headcount.results import Coreference
+from headcount.coreference import Coreference
+from headcount.coreference import selecting as coreference
+from headcount.coreference.antecedents import Window
 from tests.cli.conftest import headcount
 
 TEXT = """\

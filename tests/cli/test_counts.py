@@ -10,7 +10,7 @@ from typing import Any, cast, get_args, get_type_hints
 import pytest
 
 from headcount.capabilities import CAPABILITIES as COMMANDS
-from headcount.cli.command import command_class
+from headcount.commands.command_line import command_class
 from headcount.papers.pretraining.recipe import ModelRecipe
 from headcount.pruning.options import METHOD_OPTIONS
 from headcount.training import FinetuneConfig

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headcount.cli import more
+from headcount.reporting import command as more
 from tests.cli.conftest import headcount
 
 

@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 
 import headcount as package
-from headcount.cli.explain import Explain
 from headcount.core import InputError
-from headcount.results import Explained
+from headcount.explanation import Explained
+from headcount.explanation.command import Explain
 from tests import saved
 from tests.cli.conftest import headcount
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headcount.cli.data_arguments import field_values
+from headcount.commands.data_arguments import field_values
 from headcount.core import InputError
 from headcount.training import FinetuneConfig
 

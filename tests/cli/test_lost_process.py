@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from torch import distributed
 
-from headcount.cli.stopping import advice
+from headcount.commands.stopping import advice
 from tests.cli.conftest import SAMPLE
 from tests.cli.test_long_work import SOME, wait_for
 from tests.cli.test_train import DATA

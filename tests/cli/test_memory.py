@@ -11,8 +11,8 @@ import torch
 import transformers as hf
 
 from headcount.capabilities import CAPABILITIES as COMMANDS
-from headcount.cli.command import command_class, completion
-from headcount.cli.stopping import advice
+from headcount.commands.command_line import command_class, completion
+from headcount.commands.stopping import advice
 from tests import saved, tiny_tokenizers
 from tests.cli.conftest import PARALLEL, SAMPLE, headcount
 from tests.cli.test_coreference import TEXT

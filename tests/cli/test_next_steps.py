@@ -6,18 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from headcount.cli.arguments import recorded
-from headcount.cli.command import parse
-from headcount.cli.data_arguments import TrialArguments
-from headcount.cli.look import Analyze
-from headcount.cli.more import Report
-from headcount.cli.next_steps import after_curve, after_importance, after_prune
-from headcount.cli.prune import Curve, Prune
-from headcount.cli.smaller import SpeedCommand
-from headcount.cli.train import Finetune
+from headcount.analysis.command import Analyze
+from headcount.artifact.finetune_command import Finetune
+from headcount.artifact.prune_command import Prune, after_prune
+from headcount.artifact.speed_command import SpeedCommand
+from headcount.commands.arguments import recorded
+from headcount.commands.command_line import parse
 from headcount.core import Head
 from headcount.corpora import HowRead
-from headcount.reports import curve_command
+from headcount.importance.command import after_importance
+from headcount.pages import curve_command
+from headcount.pruning.arguments import TrialArguments
+from headcount.pruning.command import Curve, after_curve
+from headcount.reporting.command import Report
 from headcount.results import (
     ALL,
     RANDOM,

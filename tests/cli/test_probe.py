@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headcount.results import Probed
+from headcount.probing import Probed
 from tests.cli.conftest import SAMPLE, headcount
 
 

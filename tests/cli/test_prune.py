@@ -15,11 +15,12 @@ import torch
 from headcount import load, numbers
 from headcount.artifact import claim_artifact
 from headcount.artifact.surviving_roles import read_again
+from headcount.clusters import Clusters
 from headcount.core import InputError, Plan, ResumePolicy
 from headcount.corpora import Corpus
 from headcount.models import Loaded, check_plan, revision
 from headcount.pruning.before_after import evaluate_gated
-from headcount.results import Clusters, PruneRecord, RunRecord
+from headcount.results import PruneRecord, RunRecord
 from headcount.tasks import build, evaluate
 from tests import saved
 from tests.cli.conftest import PARALLEL, SAMPLE, headcount, run

@@ -3,7 +3,7 @@
 import shlex
 from pathlib import Path
 
-from headcount.cli.command import parse
+from headcount.commands.command_line import parse
 from headcount.core import DATA
 from headcount.explanation import OURS
 from tests.cli.conftest import headcount

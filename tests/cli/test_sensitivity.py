@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from headcount.results import KINDS, Sensitivity
+from headcount.importance import KINDS, Sensitivity
 from tests.cli.conftest import headcount
 
 

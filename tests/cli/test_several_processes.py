@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 
-from headcount.cli.command import main
+from headcount.commands.command_line import main
 from headcount.core import capabilities
 from tests.cli.conftest import PARALLEL, SAMPLE, headcount
 from tests.cli.test_long_work import SMALL, until
@@ -36,7 +36,7 @@ def test_one_sentence_of_the_main_process(
         def run(self) -> int:
             raise AssertionError(f"{name} ran")
 
-    monkeypatch.setattr("headcount.cli.command.parse", lambda words: Never())
+    monkeypatch.setattr("headcount.commands.command_line.parse", lambda words: Never())
     monkeypatch.setenv("WORLD_SIZE", "2")
     for rank, times in (("0", 1), ("1", 0)):
         monkeypatch.setenv("RANK", rank)
@@ -58,7 +58,7 @@ def test_torchrun_repeats_why_a_process_ended(
         why = " ".join(errors.removeprefix("headcount: ").split())
         assert why.startswith("Expected a Hugging Face name or a folder")
     else:
-        monkeypatch.setattr("headcount.cli.command.parse", lambda words: 1 / 0)
+        monkeypatch.setattr("headcount.commands.command_line.parse", lambda words: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             main(["analyze"])
         why = "ZeroDivisionError: division by zero"

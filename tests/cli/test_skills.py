@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import headcount as package
-from headcount.results import Skills
+from headcount.skills import Skills
 from tests import saved
 from tests.cli.conftest import headcount
 

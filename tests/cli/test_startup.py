@@ -14,7 +14,7 @@ import pytest
 import headcount
 from headcount import importance, papers, speed, tasks
 from headcount.capabilities import CAPABILITIES as COMMANDS
-from headcount.cli.command import main, parse
+from headcount.commands.command_line import main, parse
 from tests.cli.conftest import PARALLEL, ROOT, SAMPLE
 
 HEAVY = (

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from headcount.cli.command import main
-from headcount.cli.stopping import Stop, stoppable
+from headcount.commands.command_line import main
+from headcount.commands.stopping import Stop, stoppable
 from tests.cli.conftest import headcount
 from tests.forked import Forked
 
@@ -26,7 +26,7 @@ def test_a_signal_ends_a_command_in_a_sentence(name: str, monkeypatch: pytest.Mo
         time.sleep(5)
         return 0
 
-    monkeypatch.setattr("headcount.cli.more.Doctor.run", run)
+    monkeypatch.setattr("headcount.reporting.command.Doctor.run", run)
     status, _, errors = headcount("doctor", "none")
     assert status == 128 + number
     assert errors == "headcount: stopped; it keeps no state, so the same command begins again\n"
@@ -36,7 +36,7 @@ def test_what_is_resumed_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     def run(_: object) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("headcount.cli.score.Importance.run", run)
+    monkeypatch.setattr("headcount.importance.command.Importance.run", run)
     _, _, errors = headcount(
         "importance", "none", "--task", "causal-lm", "--data", "x", "--out", tmp_path
     )
@@ -52,7 +52,7 @@ def test_an_interrupted_import_may_raise_another_error(monkeypatch: pytest.Monke
             raise SystemError("returned a result with an exception set") from error
         return 0
 
-    monkeypatch.setattr("headcount.cli.more.Doctor.run", run)
+    monkeypatch.setattr("headcount.reporting.command.Doctor.run", run)
     assert headcount("doctor", "none")[0] == 143
 
 
@@ -83,7 +83,7 @@ CASES = [*product(WORKING, (signal.SIGTERM, signal.SIGHUP))]
 GOES_ON = (
     "import ctypes, signal, sys, time\n"
     "from headcount.cli import main\n"
-    "from headcount.cli.more import Doctor\n"
+    "from headcount.reporting.command import Doctor\n"
     "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
     "mutex = ctypes.create_string_buffer(64)\n"
     "ctypes.CDLL(None).pthread_mutex_lock(mutex)\n"

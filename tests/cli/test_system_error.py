@@ -12,8 +12,8 @@ import pytest
 import torch
 from transformers import BertModel
 
-from headcount.cli import main
-from headcount.cli.stopping import advice, full_disk
+from headcount.commands import main
+from headcount.commands.stopping import advice, full_disk
 from headcount.core import read_arrays
 from tests.cli.conftest import SAMPLE, headcount
 from tests.cli.test_compact import plan

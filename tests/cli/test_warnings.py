@@ -9,7 +9,7 @@ from shutil import copytree
 import pytest
 
 from headcount.capabilities import CAPABILITIES as COMMANDS
-from headcount.cli.command import command_class
+from headcount.commands.command_line import command_class
 from tests import saved
 from tests.cli.conftest import SAMPLE, headcount
 from tests.cli.test_coreference import TEXT

@@ -16,10 +16,10 @@ from transformers import (
 )
 
 from headcount import diagnose
-from headcount.analysis.pseudo_targets import translated
 from headcount.core import InputError
 from headcount.corpora import Corpus, Sentence, language_in_generation, set_languages
 from headcount.models import Loaded, load, tokenizer_revision
+from headcount.models.pseudo_targets import translated
 from headcount.papers import RECIPES, Rows
 from headcount.papers.pretraining.examples import encode
 from headcount.tasks import Translation

@@ -14,7 +14,15 @@ import pytest
 import torch
 
 from headcount.core import Head, InputError
-from headcount.explanation import ExplainOptions, Prompt, explain
+from headcount.explanation import (
+    ORDERS,
+    SIGNED,
+    AreaRow,
+    Explained,
+    ExplainOptions,
+    Prompt,
+    explain,
+)
 from headcount.explanation.blocks import Blocks
 from headcount.explanation.effects import Mean, Replacement, Restored, Zero
 from headcount.explanation.prompt_runs import PromptRuns, mean_outputs
@@ -22,8 +30,8 @@ from headcount.explanation.reader import Reader
 from headcount.explanation.runs import Case
 from headcount.explanation.together import Together
 from headcount.models import Loaded
-from headcount.reports import document_of
-from headcount.results import ORDERS, RANDOM, SIGNED, AreaRow, Explained, select
+from headcount.pages import document_of
+from headcount.results import RANDOM, select
 from tests.tasks.loaded import loaded
 from tests.textbook import explanation as book
 

@@ -16,10 +16,12 @@ from headcount.corpora import Corpus
 from headcount.explanation import (
     EFFECTS,
     OURS,
+    Explained,
     ExplainOptions,
     Prompt,
     Replacement,
     explain,
+    explanation_summary,
     read_prompts,
 )
 from headcount.explanation.blocks import Blocks
@@ -27,8 +29,7 @@ from headcount.explanation.reader import Reader
 from headcount.explanation.runs import Change, Row, Run
 from headcount.explanation.slopes import gradients
 from headcount.models import Loaded
-from headcount.reports import document_of, explanation_summary
-from headcount.results import Explained
+from headcount.pages import document_of
 from tests.tasks.loaded import loaded
 from tests.textbook import explanation as book
 

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from headcount.core import Head, InputError
-from headcount.explanation import ExplainOptions, explain
+from headcount.explanation import (
+    Explained,
+    ExplainOptions,
+    KeptRow,
+    StabilityRow,
+    StableRow,
+    explain,
+)
 from headcount.explanation.blocks import Blocks
 from headcount.explanation.curves import Curve
 from headcount.explanation.stable import (
@@ -20,8 +27,8 @@ from headcount.explanation.stable import (
     stable_circuit,
 )
 from headcount.numbers import percent
-from headcount.reports import document_of
-from headcount.results import RANDOM, Explained, KeptRow, StabilityRow, StableRow
+from headcount.pages import document_of
+from headcount.results import RANDOM
 from tests.explanation.test_circuits import PROMPTS
 from tests.tasks.loaded import loaded
 

@@ -7,9 +7,9 @@ from tempfile import TemporaryDirectory
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from headcount.artifact import head_card as card
 from headcount.core import Heads, Plan
-from headcount.reports import head_card as card
-from headcount.reports import render, report_view
+from headcount.pages import render, report_view
 from headcount.results import Certificate, Curve, PruneRecord, read_run
 from tests.cli.conftest import headcount
 from tests.faults.damage import Damage, damaged, damages, number_of_tries

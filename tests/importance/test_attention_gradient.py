@@ -15,9 +15,8 @@ from transformers import PreTrainedModel
 
 from headcount import load
 from headcount.core import InputError, LayerId, ModelError
-from headcount.importance import attention_gradients, sensitivity
+from headcount.importance import KINDS, attention_gradients, sensitivity
 from headcount.importance.sensitivity_numbers import KindSums, no_ops, token_kinds
-from headcount.results import KINDS
 from headcount.statistics import Bootstrap
 from headcount.tap import Anatomy
 from headcount.tasks import Masking, TaskBatch, build

@@ -18,7 +18,7 @@ from headcount.core import Head, Heads, InputError
 from headcount.importance import CausalGatesOptions, Options, assess, causal_gates
 from headcount.importance.gate_sets import GateSets, gate_facts, split
 from headcount.models import Loaded
-from headcount.reports import document_of
+from headcount.pages import document_of
 from headcount.results import ImportanceRecord
 from headcount.tap import gated
 from headcount.tasks import Losses, Task, TaskBatch, evaluate

@@ -19,8 +19,8 @@ from headcount.importance import (
     score_of,
 )
 from headcount.importance.page import WORTH_NOTES
+from headcount.pages.names import MEASURES
 from headcount.pruning import BY_SCORE, METHOD_OPTIONS, Ranking, method
-from headcount.reports.names import MEASURES
 from headcount.vocabulary import WORTH
 from tests.pruning.context import TRAINED, context
 

@@ -15,11 +15,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headcount.analysis.streaming import run
 from headcount.corpora import NO_HALF, Arcs, Batch, Sentence, Tokens
 from headcount.measures import AttentionReducer, Moments, Sides, Sums
 from headcount.measures.reductions import Attention
 from headcount.measures.registry import MEASURES
+from headcount.measures.streaming import run
 from headcount.tap import AttentionLayer, Block, Reduction
 from headcount.tap.kernel_blocks import fill
 from tests import tiny

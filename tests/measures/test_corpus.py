@@ -7,7 +7,6 @@ import pytest
 import torch
 from transformers import BertConfig, BertModel, DebertaConfig, DebertaModel, PreTrainedModel
 
-from headcount.analysis.streaming import run
 from headcount.corpora import (
     SECOND_HALF,
     Batch,
@@ -20,6 +19,7 @@ from headcount.corpora import (
 )
 from headcount.measures import Confidence, Patterns, Positional, Surface, Syntactic
 from headcount.measures.registry import MEASURES
+from headcount.measures.streaming import run
 from headcount.tap import examine
 from tests import tiny, tiny_tokenizers
 from tests.examined import softmax_in_double

@@ -13,8 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from headcount.analysis import streaming
-from headcount.analysis.streaming import Measuring, Totals
 from headcount.corpora import Batch, Sentence
 from headcount.measures import (
     Attention,
@@ -24,8 +22,10 @@ from headcount.measures import (
     confidence_variant,
     reducer,
     reductions,
+    streaming,
 )
 from headcount.measures.registry import MEASURES
+from headcount.measures.streaming import Measuring, Totals
 from headcount.tap import (
     BLOCKS,
     AttentionLayer,

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from headcount import Corpus, load, vocabulary
 from headcount.analysis import measure
-from headcount.analysis.streaming import run
 from headcount.corpora import Batch, Sentence
 from headcount.measures import IMAGE_MEASURES, MEASURES, LearnedSink, measures_of
+from headcount.measures.streaming import run
 from headcount.tap import examine
 from tests import laws, saved, tiny, tiny_tokenizers
 from tests.examined import examined

@@ -21,7 +21,6 @@ from headcount.analysis.patch_profiles import (
     on_spot,
 )
 from headcount.analysis.profiles import RelationNames, profile_table
-from headcount.analysis.streaming import Totals
 from headcount.core import Grid, Heads, LayerId
 from headcount.corpora import NO_HALF
 from headcount.measures import (
@@ -37,6 +36,7 @@ from headcount.measures import (
     Sides,
     Sums,
 )
+from headcount.measures.streaming import Totals
 from headcount.tap import AttentionLayer, Reduction
 from tests import laws
 from tests.measures.cases import Side, moments_of, reduced, tokens

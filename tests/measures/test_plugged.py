@@ -14,7 +14,7 @@ from headcount import numbers
 from headcount.measures import REGISTRY, Attention, Rare, Sums
 from headcount.measures.sums import over_queries
 from headcount.models import Loaded
-from headcount.reports import write_report
+from headcount.pages import write_report
 from headcount.results import Analysis
 from headcount.tap import Reduction
 from headcount.vocabulary import ColumnEntry

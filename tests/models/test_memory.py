@@ -9,7 +9,7 @@ import torch
 import transformers as hf
 
 import headcount
-from headcount import analysis, papers, probes, tasks, training
+from headcount import alignment, analysis, papers, tasks, training
 from headcount.core import InputError, free_memory
 from headcount.corpora import Corpus, Links
 from headcount.importance import assess
@@ -143,7 +143,7 @@ def test_links_of_pairs_hold_whole_maps(tmp_path: Path, monkeypatch: pytest.Monk
     gold = [Links(frozenset({(0, 0)}), frozenset({(0, 0)}))]
     monkeypatch.setattr("headcount.models.memory.free_memory", lambda: 30 * length**2)
     with pytest.raises(InputError, match="free memory for the attention .* Leave out longer"):
-        probes.align(model, pairs, gold)
+        alignment.align(model, pairs, gold)
 
 
 def test_fewer_texts_at_a_time_are_advised_where_that_helps(monkeypatch: pytest.MonkeyPatch):

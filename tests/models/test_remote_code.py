@@ -9,7 +9,7 @@ import pytest
 
 import headcount
 from headcount.capabilities import CAPABILITIES as COMMANDS
-from headcount.cli.command import main
+from headcount.commands.command_line import main
 from headcount.core import ModelError, Plan
 from tests import saved
 

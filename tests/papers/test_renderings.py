@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from headcount.core import Block, Document, Table, Text
+from headcount.pages.html import document_page
 from headcount.papers import (
     ContributionRow,
     ContributionTable,
@@ -29,7 +30,6 @@ from headcount.papers import (
 )
 from headcount.papers.reproduce.clark2019 import coreference_section
 from headcount.papers.reproduce.gate_densities import densities_section, gate_rows
-from headcount.reports.page.html import document_page
 from headcount.results import ALL, read_run
 from headcount.training import FinetuneConfig
 from tests.papers.following import test_following

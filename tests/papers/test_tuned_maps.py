@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from headcount import Corpus, Loaded, load
-from headcount.analysis.streaming import run
 from headcount.core import CorpusError, ModelError
 from headcount.corpora import Batches, Sentence, Tree, take_census
 from headcount.measures import Patterns
+from headcount.measures.streaming import run
 from headcount.papers import compare_maps, map_rows
 from headcount.papers.pattern_classifier import (
     PATTERNS,

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 
 from headcount.corpora import Encoded
-from headcount.probes.extraction import WordMaps, WordStates
-from headcount.probes.treebank import ProbeSentence
+from headcount.probing.extraction import WordMaps, WordStates
+from headcount.probing.treebank import ProbeSentence
 
 RELATIONS = ("nsubj", "obj", "det")
 TAGS = ("NOUN", "VERB", "PUNCT")

@@ -9,11 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from headcount.core import CorpusError, InputError
-from headcount.corpora import Corpus, Links, PairTokens, Sentence
-from headcount.models import Loaded
-from headcount.probes import AlignmentOptions, align
-from headcount.probes.link_scores import (
+from headcount.alignment import Alignment, AlignmentOptions, align
+from headcount.alignment.link_scores import (
     Found,
     GoldCounts,
     LinkFinder,
@@ -24,7 +21,9 @@ from headcount.probes.link_scores import (
     vector_norms,
     word_maps,
 )
-from headcount.results import Alignment
+from headcount.core import CorpusError, InputError
+from headcount.corpora import Corpus, Links, PairTokens, Sentence
+from headcount.models import Loaded
 from headcount.tap import FunctionListener, Tap
 from tests.tasks.loaded import loaded
 from tests.textbook import alignment as textbook

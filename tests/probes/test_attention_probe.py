@@ -6,7 +6,8 @@ import numpy as np
 import torch
 
 from headcount.core import Head
-from headcount.probes.arc_probing import (
+from headcount.probing import ProbeRow
+from headcount.probing.arc_probing import (
     ArcTest,
     baseline_rows,
     best_offset,
@@ -17,7 +18,7 @@ from headcount.probes.arc_probing import (
     next_word,
     probe_arcs,
 )
-from headcount.probes.attention_probe import (
+from headcount.probing.attention_probe import (
     ArcProbe,
     ProbeData,
     Training,
@@ -25,10 +26,9 @@ from headcount.probes.attention_probe import (
     shuffled,
     train_arc_probe,
 )
-from headcount.probes.linear_classifier import train_arc_labels
-from headcount.probes.units import NUM_MAPS, REACH, distance_data, distance_map
-from headcount.probes.vectors import WordVectors
-from headcount.results import ProbeRow
+from headcount.probing.linear_classifier import train_arc_labels
+from headcount.probing.units import NUM_MAPS, REACH, distance_data, distance_map
+from headcount.probing.vectors import WordVectors
 from headcount.statistics import Bootstrap
 from tests.probes import planted
 from tests.textbook import probes as textbook

@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 import torch
 
+from headcount.clusters import ClusterOptions, Clusters, cluster
+from headcount.clusters.grouping import Divergence, arrange, layer_test, scaled
 from headcount.core import InputError, ModelError
 from headcount.corpora import Corpus, Sentence
 from headcount.models import Loaded
-from headcount.probes import ClusterOptions, cluster
-from headcount.probes.clusters import Divergence, arrange, layer_test, scaled
-from headcount.results import Clusters
 from headcount.tap import FunctionListener, Tap
 from tests.tasks.loaded import loaded
 from tests.textbook import divergence as textbook

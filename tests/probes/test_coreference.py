@@ -10,12 +10,16 @@ import pytest
 import torch
 
 from headcount.core import CorpusError, InputError
+from headcount.coreference import (
+    Coreference,
+    CoreferenceOptions,
+    forget_coreference,
+    select_antecedents,
+)
+from headcount.coreference.antecedents import Window, are_right, baseline_choices, windows_of
 from headcount.corpora import Corpus, Document, Mention, NameQuestion, Sentence, in_one_line
 from headcount.corpora.mentions import head_without_parse, kind_without_parse
 from headcount.models import Loaded
-from headcount.probes import CoreferenceOptions, forget_coreference, select_antecedents
-from headcount.probes.antecedents import Window, are_right, baseline_choices, windows_of
-from headcount.results import Coreference
 from headcount.tap import FunctionListener, Tap
 from tests.tasks.loaded import loaded
 from tests.textbook import coreference as textbook

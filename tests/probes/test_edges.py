@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from headcount.core import CorpusError
-from headcount.probes.attention_probe import ProbeData
-from headcount.probes.edge_probing import (
+from headcount.probing import ProbeRow
+from headcount.probing.attention_probe import ProbeData
+from headcount.probing.edge_probing import (
     Pairs,
     edge_pairs,
     frequent_relations,
@@ -16,7 +17,6 @@ from headcount.probes.edge_probing import (
     random_labels,
     relation_pairs,
 )
-from headcount.results import ProbeRow
 from headcount.statistics import Bootstrap
 from tests.probes import planted
 

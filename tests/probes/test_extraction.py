@@ -9,18 +9,11 @@ import torch
 import headcount
 from headcount.core import InputError
 from headcount.corpora import Encoder
+from headcount.measures.grouped_maps import probe_heads, probe_layers
 from headcount.models import Loaded
-from headcount.probes import ProbeOptions
-from headcount.probes.extraction import (
-    Features,
-    extract,
-    features_of,
-    places,
-    probe_heads,
-    probe_layers,
-    probe_states,
-)
-from headcount.probes.treebank import Treebank, read_treebank
+from headcount.probing import ProbeOptions
+from headcount.probing.extraction import Features, extract, features_of, places, probe_states
+from headcount.probing.treebank import Treebank, read_treebank
 from tests import saved, tiny
 from tests.laws import leaving_no_trace
 from tests.textbook import probes as textbook

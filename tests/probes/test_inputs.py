@@ -12,15 +12,15 @@ import headcount
 from headcount.core import CorpusError, InputError
 from headcount.corpora import Encoded, Sentence, Tree
 from headcount.models import Loaded
-from headcount.probes import ProbeOptions
-from headcount.probes.treebank import (
+from headcount.probing import ProbeOptions
+from headcount.probing.treebank import (
     Treebank,
     check_no_overlap,
     overlap,
     probe_sentence,
     read_treebank,
 )
-from headcount.probes.vectors import GLOVE, check_vectors, word_vectors
+from headcount.probing.vectors import GLOVE, check_vectors, word_vectors
 from tests import saved
 from tests.textbook import written
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headcount.probes.extraction import WordStates
-from headcount.probes.layer_probes import Asked, LayerCases, probe_layer, probe_mix
-from headcount.probes.treebank import ProbeSentence
-from headcount.results import ProbeRow
+from headcount.probing import ProbeRow
+from headcount.probing.extraction import WordStates
+from headcount.probing.layer_probes import Asked, LayerCases, probe_layer, probe_mix
+from headcount.probing.treebank import ProbeSentence
 from headcount.statistics import Bootstrap
 from tests.probes import planted
 
@@ -64,8 +64,8 @@ def test_the_layer_that_knows_is_found(
     planted_in: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("headcount.probes.layer_probes.MIX_EPOCHS", 60)
-    monkeypatch.setattr("headcount.probes.layer_probes.MIX_BATCH", 64)
+    monkeypatch.setattr("headcount.probing.layer_probes.MIX_EPOCHS", 60)
+    monkeypatch.setattr("headcount.probing.layer_probes.MIX_BATCH", 64)
     train, test = cases[asked]
     bootstrap = Bootstrap(len(TEST), 50, 0)
     accuracy = []

@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from headcount.probes.attention_probe import ProbeData
-from headcount.probes.edge_probing import (
+from headcount.probing import ProbeRow
+from headcount.probing.attention_probe import ProbeData
+from headcount.probing.edge_probing import (
     edge_pairs,
     frequent_relations,
     probe_edges,
     relation_pairs,
 )
-from headcount.probes.extraction import WordMaps, WordStates
-from headcount.probes.layer_probes import LayerCases, ScalarMix, probe_layer, probe_mix
-from headcount.probes.linear_classifier import PENALTY, LinearClassifier, fit_linear
-from headcount.probes.treebank import ProbeSentence
-from headcount.results import ProbeRow
+from headcount.probing.extraction import WordMaps, WordStates
+from headcount.probing.layer_probes import LayerCases, ScalarMix, probe_layer, probe_mix
+from headcount.probing.linear_classifier import PENALTY, LinearClassifier, fit_linear
+from headcount.probing.treebank import ProbeSentence
 from headcount.statistics import Bootstrap
 from tests.probes import planted
 from tests.textbook import linear_probes as textbook
@@ -161,7 +161,7 @@ def test_accuracies_of_layers_are_those_of_the_textbook(asked, tmp_path: Path) -
 def test_the_scalar_mix_is_that_of_the_textbook(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headcount.probes.layer_probes.MIX_EPOCHS", 3)
+    monkeypatch.setattr("headcount.probing.layer_probes.MIX_EPOCHS", 3)
     train, test = states_of(tmp_path / "a", TRAIN), states_of(tmp_path / "b", TEST)
     own = LayerCases.of(TRAIN, train, "relation")
     held_out = LayerCases.of(TEST, test, "relation", own.classes)

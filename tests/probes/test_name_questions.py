@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from headcount.coreference import Coreference, CoreferenceOptions, select_antecedents
+from headcount.coreference.antecedents import NameAnswers, chosen_names, nearest_name
 from headcount.corpora import Document, Mention, NameQuestion
-from headcount.probes import CoreferenceOptions, select_antecedents
-from headcount.probes.antecedents import NameAnswers, chosen_names, nearest_name
-from headcount.results import Coreference
 from tests.tasks.loaded import loaded
 from tests.textbook import names as textbook
 

@@ -9,11 +9,10 @@ import pandas as pd
 import pytest
 
 import headcount
-from headcount import probes
+from headcount import probing
 from headcount.core import CorpusError, InputError
 from headcount.models import Loaded
-from headcount.probes import ProbeOptions
-from headcount.results import Probed
+from headcount.probing import Probed, ProbeOptions
 from tests import saved
 
 SAMPLE = Path(headcount.__file__).parent / "data" / "sample.conllu"
@@ -40,7 +39,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture(scope="module")
 def probed(loaded: Loaded, files: tuple[Path, Path]) -> Probed:
-    return probes.probe(loaded, files[:1], files[1:], OPTIONS)
+    return probing.probe(loaded, files[:1], files[1:], OPTIONS)
 
 
 def test_every_probe_stands_beside_its_controls(probed: Probed) -> None:
@@ -76,15 +75,15 @@ def test_rows_of_a_relation_add_up(probed: Probed) -> None:
 def test_the_same_seed_gives_the_same_numbers_and_what_is_done_is_kept(
     loaded: Loaded, files: tuple[Path, Path], probed: Probed, tmp_path: Path
 ) -> None:
-    first = probes.probe(
+    first = probing.probe(
         loaded, files[:1], files[1:], replace(OPTIONS, probes=("attention",)), tmp_path
     )
     rmtree(tmp_path / "state" / "probes" / "trained")
-    again = probes.probe(loaded, files[:1], files[1:], OPTIONS, tmp_path)
+    again = probing.probe(loaded, files[:1], files[1:], OPTIONS, tmp_path)
     assert again.rows == probed.rows and again.weights == probed.weights
     assert first.rows == tuple(row for row in probed.rows if row.probe == "attention")
     with pytest.raises(InputError, match="needs the same model, data and options"):
-        probes.probe(loaded, files[:1], files[1:], replace(OPTIONS, seed=1), tmp_path)
+        probing.probe(loaded, files[:1], files[1:], replace(OPTIONS, seed=1), tmp_path)
 
 
 def test_tables_and_record_are_read_as_they_were_written(probed: Probed, tmp_path: Path) -> None:
@@ -103,8 +102,8 @@ def test_the_same_sentences_are_refused_unless_allowed(
 ) -> None:
     options = replace(OPTIONS, probes=("attention",), train_limit=10, test_limit=10)
     with pytest.raises(CorpusError, match="10 of 10 are also among the training sentences"):
-        probes.probe(loaded, files[:1], files[:1], options)
-    allowed = probes.probe(loaded, files[:1], files[:1], replace(options, allow_overlap=True))
+        probing.probe(loaded, files[:1], files[:1], options)
+    allowed = probing.probe(loaded, files[:1], files[:1], replace(options, allow_overlap=True))
     assert allowed.record.overlap == 10
     assert (
         "10 of 10 test sentences are also among the training sentences" in allowed.record.warnings
@@ -122,8 +121,8 @@ def test_probes_of_states_and_pairs(
     options = replace(
         OPTIONS, probes=("edges", "structure", "layers"), ranks=(4, 2, 99), layers=(0, 2)
     )
-    monkeypatch.setattr("headcount.probes.units.MASSIVE", 1.0)
-    found = probes.probe(loaded, files[:1], files[1:], options, tmp_path)
+    monkeypatch.setattr("headcount.probing.units.MASSIVE", 1.0)
+    found = probing.probe(loaded, files[:1], files[1:], options, tmp_path)
     structure = [(row.layer, row.rank, row.variant) for row in found.rows if row.metric == "uuas"]
     best = max(
         (
@@ -157,10 +156,10 @@ def test_probes_of_states_and_pairs(
     assert len(drawn) == len({*drawn}), "of no other variant, at no other rank"
     found.write(tmp_path / "written")
     assert Probed.read(tmp_path / "written").record == found.record
-    again = probes.probe(loaded, files[:1], files[1:], options, tmp_path)  # all units are done
+    again = probing.probe(loaded, files[:1], files[1:], options, tmp_path)  # all units are done
     assert repr(again.rows) == repr(found.rows) and again.record.trees == found.record.trees
     asked = replace(options, probes=("structure",), ranks=(4,), layers=(0,), normalize=True)
-    normalized = probes.probe(loaded, files[:1], files[1:], asked)
+    normalized = probing.probe(loaded, files[:1], files[1:], asked)
     assert not any("--normalize" in each for each in normalized.record.warnings)
     with pytest.raises(InputError, match="hidden states from 0 to 2 in --layers, got 7"):
-        probes.probe(loaded, files[:1], files[1:], replace(options, layers=(0, 7)))
+        probing.probe(loaded, files[:1], files[1:], replace(options, layers=(0, 7)))

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from headcount.probes.structural_probe import (
+from headcount.probing import ProbeRow
+from headcount.probing.structural_probe import (
     StructureData,
     mean_over_lengths,
     predicted_tree,
@@ -19,8 +20,7 @@ from headcount.probes.structural_probe import (
     tree_distances,
     tree_hits,
 )
-from headcount.probes.units import MASSIVE
-from headcount.results import ProbeRow
+from headcount.probing.units import MASSIVE
 from headcount.statistics import Bootstrap
 from tests.probes import planted
 from tests.textbook import probes as textbook
@@ -107,8 +107,8 @@ def value(rows: list[ProbeRow], metric: str) -> float:
 def test_a_planted_tree_is_found_and_none_in_noise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headcount.probes.structural_probe.RATE", 1e-2)
-    monkeypatch.setattr("headcount.probes.structural_probe.EPOCHS", 12)
+    monkeypatch.setattr("headcount.probing.structural_probe.RATE", 1e-2)
+    monkeypatch.setattr("headcount.probing.structural_probe.EPOCHS", 12)
     train, test = data(tmp_path / "a", TRAIN, True), data(tmp_path / "b", TEST, True)
     found = {}
     for state in (0, 1):
@@ -146,8 +146,8 @@ def test_normalized_states_have_a_root_mean_square_of_1(tmp_path: Path) -> None:
 def test_massive_first_words_hide_the_tree_unless_states_are_normalized(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headcount.probes.structural_probe.RATE", 1e-2)
-    monkeypatch.setattr("headcount.probes.structural_probe.EPOCHS", 8)
+    monkeypatch.setattr("headcount.probing.structural_probe.RATE", 1e-2)
+    monkeypatch.setattr("headcount.probing.structural_probe.EPOCHS", 8)
     train, test = data(tmp_path / "a", TRAIN, True), data(tmp_path / "b", TEST, True)
     for some in (train, test):
         some.states.of_all(1)[some.states.starts[:-1], -1] = 2000

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from headcount.artifact import head_card as card
 from headcount.artifact.surviving_roles import old_names, survivals
 from headcount.core import Head, Heads, Plan
 from headcount.importance import score_deltas
 from headcount.pruning import changes
 from headcount.pruning.before_after import drop, evaluate_gated, slices
-from headcount.reports import head_card as card
 from headcount.results import (
     ChoiceRecord,
     Comparison,

@@ -9,11 +9,20 @@ import pandas as pd
 import pytest
 
 from headcount.core import InputError, ModelError, Table, UnsuitedError, styled
-from headcount.pruning import Keep, Method, PruningContext, Selection, Trial, curve, method
+from headcount.pages import document_of, write_documents
+from headcount.pages.curves import score_curve
+from headcount.pruning import (
+    Keep,
+    Method,
+    PruningContext,
+    Selection,
+    Trial,
+    curve,
+    curve_of,
+    method,
+)
+from headcount.pruning.document import curve_document, numbers_table, sentences
 from headcount.pruning.methods.learned import L0, Subset
-from headcount.reports import curve_of, document_of, write_documents
-from headcount.reports.documents.curve import curve_document, numbers_table, sentences
-from headcount.reports.figures.curves import score_curve
 from headcount.results import ALL, Curve, CurvePoints, CurveRecord, Signature
 from headcount.tap import gated
 from headcount.tasks import TaskSplits, drawn, evaluate

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from headcount.clusters import ClusterOptions, cluster
 from headcount.core import Head, InputError
 from headcount.corpora import Corpus
 from headcount.models import Loaded, load
-from headcount.probes import ClusterOptions, cluster
 from headcount.pruning import BY_SCORE, check_groups, method, spare_groups
 from headcount.pruning.methods.one_per_group import OnePerGroup, spared_last
 from tests import saved

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, Route
 
-from headcount.reports import write_report
+from headcount.pages import write_report
 from tests.reports.run_folder import Wish, write_run
 
 Open = Callable[..., Page]

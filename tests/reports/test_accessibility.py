@@ -7,7 +7,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
-from headcount.reports import write_comparison, write_report
+from headcount.compare import write_comparison
+from headcount.pages import write_report
 from headcount.results import read_run
 from tests.reports.pruned_folder import prune_record, write_curve_beside
 from tests.reports.run_folder import Wish, write_run

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from headcount import numbers
-from headcount.reports.page.attention_view import example_view
-from headcount.reports.page.card_view import Card, cards
-from headcount.reports.page.map_view import maps
+from headcount.pages.attention_view import example_view
+from headcount.pages.card_view import Card, cards
+from headcount.pages.map_view import maps
 from headcount.results import Analysis, Example, Role
 from tests.reports.changed import changed
 from tests.reports.run_folder import shared_run

@@ -9,13 +9,13 @@ import pytest
 from matplotlib.figure import Figure
 from playwright.sync_api import Browser, Page
 
+from headcount.clusters import HeadPlace
+from headcount.clusters.document import distance_matrix
 from headcount.core import ACCENT, Chart, Document, new_figure, styled
+from headcount.pages import document_page
+from headcount.pages.curves import COLOURS as OF_METHODS
 from headcount.papers.evolution.document import COLOURS as OF_LAYERS
 from headcount.papers.following.document import COLOURS as OF_CHECKPOINTS
-from headcount.reports import document_page
-from headcount.reports.documents.clusters import distance_matrix
-from headcount.reports.figures.curves import COLOURS as OF_METHODS
-from headcount.results import HeadPlace
 from tests.reports.test_documents import clusters
 
 pytestmark = pytest.mark.browser

@@ -11,12 +11,12 @@ import pytest
 from matplotlib.collections import LineCollection
 from playwright.sync_api import Browser, Page, expect
 
+from headcount.compare import compare, comparison_document, write_comparison
+from headcount.compare.comparison import agreement_by_chance, relation_pairs
+from headcount.compare.document import relation_shares, scatters
+from headcount.compare.page import compare_view
 from headcount.core import Table
-from headcount.reports import compare, comparison_document, write_comparison
-from headcount.reports.comparison import agreement_by_chance, relation_pairs
-from headcount.reports.documents.comparison import relation_shares, scatters
-from headcount.reports.kinds import NEITHER, leading
-from headcount.reports.page.compare_view import compare_view
+from headcount.pages.kinds import NEITHER, leading
 from headcount.results import Analysis, read_run
 from tests.reports.changed import changed
 from tests.reports.labelled import tables_of

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
+from headcount.compare import compare, comparison_document, write_comparison
+from headcount.compare.document import side_by_side
+from headcount.compare.page import compare_view, render_comparison
 from headcount.core import InputError
-from headcount.reports import compare, comparison_document, write_comparison
-from headcount.reports.documents.comparison import side_by_side
-from headcount.reports.page.compare_view import compare_view, render_comparison
 from headcount.results import MODEL, READING, Analysis, Signature, read_run
 from headcount.results.sealing import record_sha256
 from tests.cli.conftest import headcount

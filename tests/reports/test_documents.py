@@ -9,26 +9,20 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
+from headcount.alignment import Alignment, AlignmentRecord, AlignmentRow
+from headcount.clusters import Clusters, ClustersRecord, HeadPlace, LayerTest
 from headcount.core import Chart
-from headcount.reports import document_of, write_documents
-from headcount.reports.page.assets import inline_svg
-from headcount.reports.sentences import model_and_data
-from headcount.results import (
-    Alignment,
-    AlignmentRecord,
-    AlignmentRow,
+from headcount.coreference import (
     ChosenHead,
-    Clusters,
-    ClustersRecord,
     Coreference,
     CoreferenceRecord,
     CoreferenceRow,
-    HeadPlace,
-    ImportanceRecord,
-    LayerTest,
     NameRow,
-    Result,
 )
+from headcount.pages import document_of, write_documents
+from headcount.pages.assets import inline_svg
+from headcount.pages.sentences import model_and_data
+from headcount.results import ImportanceRecord, Result
 
 
 def test_a_page_names_the_model_and_the_data(tmp_path: Path) -> None:

@@ -10,20 +10,17 @@ from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
+from headcount.analysis.layers_section import layer_curves, layer_means, panels
+from headcount.analysis.syntax_section import best_heads, relations
 from headcount.core import ACCENT, MUTED, PAPER, Head, Heads
+from headcount.importance.document import agreement, importance
 from headcount.numbers import correlation, percent
-from headcount.reports.documents.layers import layer_curves, layer_means, panels
-from headcount.reports.documents.syntax import best_heads, relations
-from headcount.reports.documents.worth import agreement, importance
-from headcount.reports.figures.curves import functions, layers, score_curve, sites
-from headcount.reports.figures.figures import (
-    positional_offsets,
-    weight_and_norm,
-)
-from headcount.reports.figures.maps import confidence_map, role_map
-from headcount.reports.kinds import leading, tint
-from headcount.reports.page.card_view import offset_bins
-from headcount.reports.worth import effect_of
+from headcount.pages.card_view import offset_bins
+from headcount.pages.curves import functions, layers, score_curve, sites
+from headcount.pages.kinds import leading, tint
+from headcount.pages.map_figures import confidence_map, role_map
+from headcount.pages.worth import effect_of
+from headcount.reporting.figures import positional_offsets, weight_and_norm
 from headcount.results import ALL, RANDOM, Analysis, CurvePoint, CurvePoints
 from tests.reports.changed import changed
 from tests.reports.run_folder import shared_run

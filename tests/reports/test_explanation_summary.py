@@ -6,9 +6,9 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from headcount.cli.console import print_document
-from headcount.reports import document_of, explanation_summary
-from headcount.results import EffectRow, Explained, LayersRow, WrittenRow
+from headcount.commands.console import print_document
+from headcount.explanation import EffectRow, Explained, LayersRow, WrittenRow, explanation_summary
+from headcount.pages import document_of
 from tests.reports.test_explanation_view import made_circuits, made_explained
 
 HEADS = [f"dec.{n // 9}.{n % 9}" for n in range(270)]

@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from headcount.core import styled
-from headcount.reports import document_of
-from headcount.reports.documents.explanation_circuits import faithfulness_curve
-from headcount.results import (
+from headcount.explanation import (
     LEVELS,
     AreaRow,
     CircuitRow,
@@ -23,6 +21,8 @@ from headcount.results import (
     PromptRow,
     WrittenRow,
 )
+from headcount.explanation.circuits_document import faithfulness_curve
+from headcount.pages import document_of
 
 NAN = math.nan
 

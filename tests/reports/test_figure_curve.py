@@ -3,8 +3,8 @@
 import pytest
 
 from headcount.core import Heads, styled
+from headcount.pages.curves import curve_charts
 from headcount.pruning import METHODS
-from headcount.reports.figures.curves import curve_charts
 from headcount.results import ALL, CurvePoint, CurvePoints
 from headcount.vocabulary import ROLES
 from tests.reports.drawn import assert_whole

@@ -9,9 +9,9 @@ import matplotlib
 import pytest
 
 from headcount.core import InputError, new_figure, save, styled, visible
-from headcount.reports import write_figures
-from headcount.reports.figures.figures import FIGURES
-from headcount.reports.figures.maps import confidence_map, role_map
+from headcount.pages.map_figures import confidence_map, role_map
+from headcount.reporting import write_figures
+from headcount.reporting.figures import FIGURES
 from headcount.results import Role, read_run
 from headcount.vocabulary import ROLES
 from tests.reports.changed import changed

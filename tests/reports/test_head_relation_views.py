@@ -5,16 +5,11 @@ from typing import Any
 
 import pytest
 
+from headcount.alignment import Alignment, AlignmentRecord, AlignmentRow
 from headcount.core import Table, Text
-from headcount.reports import render, report_view
-from headcount.reports.page.sections import sections_of
-from headcount.results import (
-    Alignment,
-    AlignmentRecord,
-    AlignmentRow,
-    Analysis,
-    read_run,
-)
+from headcount.pages import render, report_view
+from headcount.pages.sections import sections_of
+from headcount.results import Analysis, read_run
 from tests.reports.run_folder import Wish, write_run
 from tests.reports.test_documents import clusters, coreference
 

@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.colors import to_hex
 
+from headcount.clusters import Clusters, ClustersRecord, HeadPlace
+from headcount.clusters.document import cluster_map
 from headcount.core import styled
-from headcount.reports.documents.clusters import cluster_map
-from headcount.results import Clusters, ClustersRecord, HeadPlace
 from headcount.vocabulary import roles_named
 
 RECORD = ClustersRecord(

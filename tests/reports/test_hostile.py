@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headcount.reports import write_report
+from headcount.pages import write_report
 from tests.reports.conftest import Open
 from tests.reports.run_folder import Wish, write_run
 

@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from headcount.analysis.methods_section import NO_TREES
 from headcount.core import InputError
-from headcount.reports import render, report_view, story, write_report
-from headcount.reports.documents.methods import NO_TREES
-from headcount.reports.page import assets
-from headcount.reports.page import html as page_html
-from headcount.reports.page.assets import script_json
+from headcount.pages import assets, render, report_view, story, write_report
+from headcount.pages import html as page_html
+from headcount.pages.assets import script_json
 from headcount.results import read_run
 from tests.reports.run_folder import HOSTILE, Wish, shared_run, write_run
 

@@ -8,9 +8,10 @@ import pytest
 
 from headcount import Corpus, analyze
 from headcount.core import InputError, encoded
-from headcount.reports import story, write_figures
-from headcount.reports.page.attention_view import image_view
-from headcount.reports.page.html import page_data, report_view
+from headcount.pages import story
+from headcount.pages.attention_view import image_view
+from headcount.pages.html import page_data, report_view
+from headcount.reporting import write_figures
 from headcount.results import finding, read_run
 from headcount.results.run import read_examples
 from tests import pictures

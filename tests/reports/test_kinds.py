@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from headcount.reports.kinds import counted, findings, kinds_of, leading, tint
+from headcount.pages.kinds import counted, findings, kinds_of, leading, tint
 from headcount.results import Role
 from headcount.vocabulary import IMAGES, ROLES, TEXTS, roles_named
 from tests.reports.changed import changed

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from headcount import Corpus, analyze
-from headcount.reports import story
-from headcount.reports.documents.layers import panels
-from headcount.reports.page.html import report_view
-from headcount.reports.sentences import head_line, learned_sinks
+from headcount.analysis.layers_section import panels
+from headcount.pages import story
+from headcount.pages.html import report_view
+from headcount.pages.sentences import head_line, learned_sinks
 from headcount.results import Analysis, read_run
 from tests import tiny, tiny_tokenizers
 from tests.reports.changed import changed

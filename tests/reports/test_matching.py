@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
+from headcount.compare import Matching, SiteMatching, match_heads, write_comparison
 from headcount.core import InputError
-from headcount.reports import match_heads, write_comparison
-from headcount.results import Analysis, Matching, SiteMatching, read_run
+from headcount.results import Analysis, read_run
 from tests.cli.conftest import headcount
 from tests.reports.changed import changed
 from tests.reports.run_folder import TRAITS, Wish, write_run

@@ -7,10 +7,10 @@ import pytest
 
 from headcount.core import Table, Text
 from headcount.numbers import percent
-from headcount.reports import document_of
-from headcount.reports.documents.probes import probe_heads, probes_document
-from headcount.reports.figures.probes import PROBE_FIGURES
-from headcount.results import Probed, ProbeRecord, ProbeRow, ProbeTree, ProbeWeight
+from headcount.pages import document_of
+from headcount.probing import Probed, ProbeRecord, ProbeRow, ProbeTree, ProbeWeight
+from headcount.probing.document import probe_heads, probes_document
+from headcount.probing.figures import PROBE_FIGURES
 from tests.reports.labelled import tables_of
 
 NAN = float("nan")

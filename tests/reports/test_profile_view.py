@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 
-from headcount.reports.page.card_view import OTHER_TRAITS, profile_view
+from headcount.pages.card_view import OTHER_TRAITS, profile_view
 from headcount.results import TraitStrength
 
 TRAIT = TraitStrength(

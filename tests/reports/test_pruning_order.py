@@ -8,13 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
+from headcount.compare import compare, comparison_document, pruning_orders, write_comparison
 from headcount.core import Head
-from headcount.reports import (
-    compare,
-    comparison_document,
-    pruning_orders,
-    write_comparison,
-)
 from headcount.results import (
     ALL,
     RANDOM,

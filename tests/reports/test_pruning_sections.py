@@ -6,15 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from headcount.artifact.pruned_section import pruned_document
 from headcount.core import Chart, Document, Heading, InputError, Text, Warned
+from headcount.pages import render, report_view, write_report
+from headcount.pages.curves import score_curve
+from headcount.pages.grid_view import keepings
+from headcount.pages.kept_heads import kept_table
+from headcount.pages.kinds import NEITHER, leading
+from headcount.pruning.document import curve_document, numbers_table
 from headcount.pruning.page import best_method, curve_shown
-from headcount.reports import render, report_view, write_report
-from headcount.reports.documents.curve import curve_document, numbers_table
-from headcount.reports.documents.pruned import pruned_document
-from headcount.reports.figures.curves import score_curve
-from headcount.reports.kept_heads import kept_table
-from headcount.reports.kinds import NEITHER, leading
-from headcount.reports.page.grid_view import keepings
 from headcount.results import (
     SAME_MODEL,
     Analysis,

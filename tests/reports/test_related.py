@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from headcount.numbers import weight
-from headcount.reports import report_view
-from headcount.reports.page.card_view import LEAST, RELATED, related_heads
+from headcount.pages import report_view
+from headcount.pages.card_view import LEAST, RELATED, related_heads
 from headcount.results import Profiles, TraitStrength
 from tests.reports.run_folder import shared_run
 from tests.reports.test_profile_view import TRAIT

@@ -12,7 +12,7 @@ import pytest
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from headcount.cli.console import LONGEST_SIGNATURE, print_document
+from headcount.commands.console import LONGEST_SIGNATURE, print_document
 from headcount.core import (
     Chart,
     Code,
@@ -24,8 +24,8 @@ from headcount.core import (
     shortened,
     styled,
 )
-from headcount.reports import render, report_view
-from headcount.reports.page.assets import inline_svg
+from headcount.pages import render, report_view
+from headcount.pages.assets import inline_svg
 from headcount.results import Analysis, Result, read_run
 from tests.reports.pruned_folder import prune_record, write_curve_beside
 from tests.reports.run_folder import Wish, write_run

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from headcount import numbers
-from headcount.reports.kinds import Leading, leading
-from headcount.reports.sentences import by_chance, head_line, headline, measured, shape_text
+from headcount.pages.kinds import Leading, leading
+from headcount.pages.sentences import by_chance, head_line, headline, measured, shape_text
 from headcount.results import Analysis, Counts, HeadRow, RunRecord, kind_of_trait
 from headcount.vocabulary import TRAITS, roles_named
 from tests.reports.changed import heads_table, traits_frame

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from headcount.analysis import word_attention
 from headcount.core import InputError, ModelError, visible
-from headcount.explanation import ExplainOptions, Prompt, explain
-from headcount.reports import Shown, show, show_explained
+from headcount.explanation import ExplainOptions, Prompt, explain, show_explained
+from headcount.measures import word_attention
+from headcount.pages import Shown, show
 from tests import pictures
 from tests.tasks.loaded import loaded
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from headcount.core import InputError
-from headcount.reports import report_view, story
-from headcount.reports.page.map_view import maps
-from headcount.reports.page.sections import document_of
-from headcount.results import (
-    Analysis,
+from headcount.pages import report_view, story
+from headcount.pages.map_view import maps
+from headcount.pages.sections import document_of
+from headcount.results import Analysis, read_run
+from headcount.skills import (
     NeedleRow,
     Overlap,
     RecallRow,
@@ -21,7 +21,6 @@ from headcount.results import (
     Skills,
     SkillsRecord,
     TaskRow,
-    read_run,
 )
 from headcount.vocabulary import SKILLS
 from tests.reports.run_folder import Wish, write_run
@@ -199,7 +198,7 @@ def test_overlaps_are_a_matrix_with_halves_on_its_diagonal(run: Analysis) -> Non
 
 
 def test_the_page_shows_a_card_with_skills(run: Analysis, tmp_path: Path, browser) -> None:
-    from headcount.reports import render
+    from headcount.pages import render
 
     page = browser.new_page()
     file = tmp_path / "page.html"

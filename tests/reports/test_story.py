@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from headcount.reports import Given, report_view, story
+from headcount.pages import Given, report_view, story
 from headcount.results import read_run
 from tests.reports.changed import changed
 from tests.reports.run_folder import Wish, shared_run, write_run

@@ -3,10 +3,10 @@
 from dataclasses import replace
 from pathlib import Path
 
+from headcount.analysis.syntax_section import best_heads, syntax_document
+from headcount.compare.comparison import relation_pairs
 from headcount.core import Table, Text
 from headcount.numbers import percent
-from headcount.reports.comparison import relation_pairs
-from headcount.reports.documents.syntax import best_heads, syntax_document
 from headcount.results import Analysis, RelationResult, read_run
 from tests.reports.changed import changed
 from tests.reports.run_folder import shared_run

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from headcount.reports.kinds import leading
-from headcount.reports.page.html import page_data, report_view
-from headcount.reports.sentences import headline_of, not_tested, why_none
+from headcount.pages.html import page_data, report_view
+from headcount.pages.kinds import leading
+from headcount.pages.sentences import headline_of, not_tested, why_none
 from headcount.results import Analysis, FewTexts, Signature, Untested, read_run
 from tests.reports.changed import changed
 

@@ -7,16 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from headcount.analysis.confirmation_section import NO_ROLE, chance_document
+from headcount.analysis.layers_section import layer_curves, layer_means, panels
 from headcount.core import Table
 from headcount.numbers import percent
-from headcount.reports import report_view
-from headcount.reports.documents.confirmation import NO_ROLE, chance_document
-from headcount.reports.documents.layers import layer_curves, layer_means, panels
-from headcount.reports.kinds import leading
-from headcount.reports.page.attention_view import MAX_LINES, MAX_WORDS, example_view
-from headcount.reports.page.card_view import offset_bins
-from headcount.reports.page.map_view import head_map
-from headcount.reports.worth import effect_of
+from headcount.pages import report_view
+from headcount.pages.attention_view import MAX_LINES, MAX_WORDS, example_view
+from headcount.pages.card_view import offset_bins
+from headcount.pages.kinds import leading
+from headcount.pages.map_view import head_map
+from headcount.pages.worth import effect_of
 from headcount.results import (
     Curve,
     CurvePoint,

@@ -10,18 +10,11 @@ import pytest
 from headcount import numbers
 from headcount.core import Chart, Document, InputError, JsonObject, Table, Text
 from headcount.importance import Assessment
-from headcount.reports import render, report_view, site_sentence, verdict
-from headcount.reports.documents.worth import SHOWN, worth_document
-from headcount.reports.documents.worth import importance as drawn
-from headcount.reports.names import MEASURES
-from headcount.reports.worth import (
-    best_alone,
-    effect_of,
-    lede,
-    mattering,
-    measured,
-    without,
-)
+from headcount.importance.document import SHOWN, worth_document
+from headcount.importance.document import importance as drawn
+from headcount.pages import render, report_view, site_sentence, verdict
+from headcount.pages.names import MEASURES
+from headcount.pages.worth import best_alone, effect_of, lede, mattering, measured, without
 from headcount.results import Analysis, Effect, HeadRow, ImportanceRecord, read_run
 from tests.reports.changed import changed
 from tests.reports.run_folder import HOSTILE, Wish, shared_run, write_run

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from headcount.core import ResumePolicy, entries
-from headcount.results import Probed, claim_beside
+from headcount.probing import Probed
+from headcount.results import claim_beside
 from tests.core.test_run_folder import KILLED, POLICIES
 
 

@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 from scipy.stats import t as student
 
+from headcount.analysis import confirmation_document
 from headcount.core import InputError
-from headcount.reports import confirmation_document, render, report_view
+from headcount.pages import render, report_view
 from headcount.results import (
     MOST_TEXTS,
     READING,

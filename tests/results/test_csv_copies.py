@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from headcount.core import Heads, HeadTable, InputError, ResumePolicy
-from headcount.results import Probed, RunRecord, claim, claim_beside, write_csv
+from headcount.probing import Probed
+from headcount.results import RunRecord, claim, claim_beside, write_csv
 from headcount.results.analysis import our_files
 from tests.results.test_analysis import analysis
 

@@ -18,30 +18,28 @@ import pandas as pd
 import pytest
 
 from headcount import __version__
-from headcount.cache import CachePlan
+from headcount.alignment import Alignment
+from headcount.cache import CachePlan, PlannedCache
 from headcount.capabilities import CAPABILITIES as COMMANDS
-from headcount.cli.command import command_class
+from headcount.clusters import Clusters
+from headcount.commands.command_line import command_class
+from headcount.compare import Matching
 from headcount.core import PLACE, VERSION, Head, HeadTable, InputError, Plan
-from headcount.importance import COLUMNS, Assessment
+from headcount.coreference import Coreference
+from headcount.explanation import Explained
+from headcount.importance import COLUMNS, Assessment, Sensitivity
 from headcount.papers import ContributionTable, Evolution, Followed, TunedMaps
+from headcount.probing import Probed
 from headcount.results import (
-    Alignment,
     Analysis,
     Certificate,
-    Clusters,
-    Coreference,
     Curve,
     EvaluationRecord,
-    Explained,
     FinetuneRecord,
-    Matching,
-    PlannedCache,
-    Probed,
     PruneRecord,
-    Sensitivity,
-    Skills,
     read_run,
 )
+from headcount.skills import Skills
 from tests.results.test_prune import RECORD as PRUNED
 
 DATA = Path(__file__).parent / "data"

@@ -11,20 +11,15 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from headcount.alignment import Alignment
+from headcount.clusters import Clusters
 from headcount.core import InputError, ResumePolicy, claim
+from headcount.coreference import Coreference
+from headcount.importance import Sensitivity
+from headcount.pages import render, report_view, story
 from headcount.papers import ContributionTable, Evolution, Followed
-from headcount.reports import render, report_view, story
-from headcount.results import (
-    Alignment,
-    Clusters,
-    Coreference,
-    EvaluationRecord,
-    Probed,
-    PruneRecord,
-    Result,
-    Sensitivity,
-    read_run,
-)
+from headcount.probing import Probed
+from headcount.results import EvaluationRecord, PruneRecord, Result, read_run
 
 DATA = Path(__file__).parent / "data" / "0.2"
 

@@ -14,7 +14,7 @@ import torch
 
 import headcount
 from headcount.core import Plan, encoded
-from headcount.reports import render, report_view, write_report
+from headcount.pages import render, report_view, write_report
 from headcount.results import (
     Curve,
     CurvePoints,

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from headcount.analysis import word_attention
 from headcount.core import InputError
 from headcount.explanation import ExplainOptions
+from headcount.measures import word_attention
 from headcount.serve import LiveModel
 from headcount.serve.live_model import Question
 from headcount.tap import gated

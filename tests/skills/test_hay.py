@@ -8,11 +8,10 @@ import pytest
 from tokenizers import normalizers, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from headcount.cache import CacheOptions, Questions
+from headcount.cache import NEXT, CacheOptions, Questions
 from headcount.core import ModelError
 from headcount.corpora import parts
 from headcount.models import Loaded
-from headcount.results import NEXT
 from headcount.skills import Needles, SkillOptions
 from tests import tiny, tiny_tokenizers
 

@@ -10,14 +10,14 @@ from scipy import stats
 
 import headcount
 from headcount.core import InputError, LayerId, ModelError
-from headcount.models import Loaded
-from headcount.skills.induction import (
+from headcount.measures.induction import (
     PATTERNS,
     PatternMeans,
     RepeatedTokens,
     induction_scores,
     pattern_means,
 )
+from headcount.models import Loaded
 from headcount.tap import AttentionLayer, Block
 from tests import saved, tiny, tiny_tokenizers
 

@@ -12,8 +12,8 @@ import headcount
 from headcount.core import InputError, ModelError
 from headcount.corpora import Corpus
 from headcount.models import Loaded
+from headcount.models.forward import Removal
 from headcount.skills import Needle, Needles, SkillOptions, retrieve, skills
-from headcount.skills.forward import Removal
 from headcount.skills.needles import KINDS
 from tests import saved
 from tests.textbook.retrieval import copied_shares

@@ -13,9 +13,8 @@ import headcount
 from headcount.core import InputError, silent_steps
 from headcount.corpora import Corpus
 from headcount.models import Loaded
-from headcount.results import Skills
-from headcount.skills import SkillOptions, skills
-from headcount.skills.forward import Removal, mean_outputs
+from headcount.models.forward import Removal, mean_outputs
+from headcount.skills import SkillOptions, Skills, skills
 from headcount.skills.function_vectors import Prompts, answer, read_tasks
 from headcount.skills.removals import Asked, Removals, Score, head_rows, overlaps
 from headcount.vocabulary import SKILLS

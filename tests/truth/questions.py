@@ -10,13 +10,13 @@ from headcount.cache import CacheOptions
 from headcount.cache.holding import holding_of
 from headcount.cache.scores import GroupScores
 from headcount.compaction import compact
+from headcount.compare import compare
 from headcount.core import Head, InputError
-from headcount.explanation import ExplainOptions, Prompt, explain
+from headcount.explanation import Explained, ExplainOptions, Prompt, explain
 from headcount.importance import Options, assess
+from headcount.measures import induction_scores
 from headcount.pruning import choose_heads
-from headcount.reports import compare
-from headcount.results import RANDOM, Explained
-from headcount.skills import induction_scores
+from headcount.results import RANDOM
 from headcount.tasks import evaluate
 from headcount.testing import Planted, Purpose, planted_model, word, written
 from tests.truth.answers import Known

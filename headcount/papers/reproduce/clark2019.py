@@ -14,6 +14,7 @@ import pandas as pd
 from transformers import PreTrainedModel
 
 from headcount.analysis import analyze
+from headcount.clusters import ClusterOptions, Clusters, cluster
 from headcount.core import (
     Block,
     Chart,
@@ -26,18 +27,12 @@ from headcount.core import (
     amount,
     silent,
 )
+from headcount.coreference import ChosenHead, Coreference, CoreferenceOptions, select_antecedents
 from headcount.corpora import Corpus
 from headcount.models import Loaded, as_loaded
+from headcount.pages import document_of
 from headcount.papers.document import about, apart, cell, names, number, verdict
-from headcount.probes import (
-    ClusterOptions,
-    CoreferenceOptions,
-    ProbeOptions,
-    cluster,
-    select_antecedents,
-)
-from headcount.reports import document_of
-from headcount.results import ChosenHead, Clusters, Coreference, Probed
+from headcount.probing import Probed, ProbeOptions
 
 HEAD_5_4 = {"all": "65", "pronoun": "64", "proper": "73", "nominal": "58"}
 """Table 2: accuracy of BERT-base's best head, 5-4, on OntoNotes, by kind of mention."""

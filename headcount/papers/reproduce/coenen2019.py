@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 from headcount.core import Document, Heading, Table, Text
 from headcount.papers.document import about, apart, cell, verdict
-from headcount.results import Probed, select
+from headcount.probing import Probed
+from headcount.results import select
 
 TITLES = {
     "edge-accuracy": ("is there an arc", "85.8"),

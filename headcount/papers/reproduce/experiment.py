@@ -8,8 +8,8 @@ from typing import Any, final
 
 from headcount.core import short_hash
 from headcount.models import Loaded
-from headcount.pruning import Method, PruneSettings, Trial, Units, curve
-from headcount.reports import curve_of, document_of, write_documents
+from headcount.pages import document_of, write_documents
+from headcount.pruning import Method, PruneSettings, Trial, Units, curve, curve_of
 from headcount.results import Curve, CurvePoints
 from headcount.tasks import TaskSplits
 

@@ -38,9 +38,9 @@ from headcount.core import (
 )
 from headcount.core import Table as Shown
 from headcount.gates import Stretched
+from headcount.pages import SITE_TITLES
 from headcount.papers.reproduce.experiment import PruningExperiment
 from headcount.pruning import Keep, Method, PruningContext, Selection
-from headcount.reports import SITE_TITLES
 from headcount.results import CurvePoint, CurvePoints, Table, frame_of, read_table
 from headcount.training import FinetuneConfig
 

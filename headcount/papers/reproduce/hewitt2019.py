@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 
 from headcount.core import Document, Heading, Table, Text
 from headcount.papers.document import about, apart, cell, verdict
-from headcount.results import Probed, ProbeRow, select
+from headcount.probing import Probed, ProbeRow
+from headcount.results import select
 
 METRICS = {
     "uuas": ("UUAS", "79.8"),

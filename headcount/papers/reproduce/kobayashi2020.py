@@ -25,12 +25,12 @@ from headcount.core import (
     amount,
     new_figure,
 )
+from headcount.importance import KINDS
 from headcount.numbers import percent
+from headcount.pages import SITE_TITLES
 from headcount.papers.contributions import MIXINGS
 from headcount.papers.document import cell, names, sites_of, verdict
 from headcount.papers.records import ContributionTable
-from headcount.reports import SITE_TITLES
-from headcount.results import KINDS
 
 PUBLISHED = dict(zip(MIXINGS, (96.41, 85.28, 48.21, 22.25, 18.75), strict=True))
 """Table of 2021: mean mixing ratio of BERT-base in per cent, by method."""

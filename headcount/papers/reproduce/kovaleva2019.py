@@ -42,6 +42,7 @@ from headcount.corpora import (
 )
 from headcount.importance import Options, assess
 from headcount.models import Loaded, revision, signature
+from headcount.pages import SITE_TITLES
 from headcount.papers.document import cell, in_unit, names, scale, sites_of, verdict
 from headcount.papers.pattern_classifier import PATTERNS, train_pattern_classifier
 from headcount.papers.records import TunedMaps, TunedRecord, TunedRow
@@ -52,7 +53,6 @@ from headcount.papers.tuned_maps import (
     map_rows,
     word_rows,
 )
-from headcount.reports import SITE_TITLES
 from headcount.statistics import Bootstrap, few_clusters
 from headcount.tasks import COLUMNS, Task
 

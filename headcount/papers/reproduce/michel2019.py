@@ -53,8 +53,8 @@ from headcount.importance import (
     read_assessment,
 )
 from headcount.models import Loaded, as_loaded, revision
+from headcount.pages import SITE_TITLES, write_report
 from headcount.papers.document import change, in_unit, scale
-from headcount.reports import SITE_TITLES, write_report
 from headcount.results import (
     AblationFacts,
     Effect,

@@ -37,6 +37,7 @@ from headcount.corpora import Corpus
 from headcount.importance import Options as ScoreOptions
 from headcount.importance import assess, correlation, read_assessment
 from headcount.models import Loaded, as_loaded
+from headcount.pages import SITE_TITLES, write_report
 from headcount.papers.document import per_cent
 from headcount.papers.reproduce.voita2019_figures import (
     FUNCTIONS,
@@ -45,7 +46,6 @@ from headcount.papers.reproduce.voita2019_figures import (
     positions,
     rare_maps,
 )
-from headcount.reports import SITE_TITLES, write_report
 from headcount.results import Analysis, HeadRow, RelationResult, read_run
 from headcount.tasks import Task
 

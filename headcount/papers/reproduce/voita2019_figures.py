@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from headcount.core import ACCENT, LINE, new_figure, plain_grid
-from headcount.reports import SITE_TITLES, draw_numbers
+from headcount.pages import SITE_TITLES, draw_numbers
 from headcount.results import Analysis, HeadRow
 from headcount.vocabulary import RoleEntry, roles_named
 

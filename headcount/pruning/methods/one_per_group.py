@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
+from headcount.clusters import Clusters
 from headcount.core import InputError
 from headcount.models import Loaded, revision
 from headcount.pruning.budget import Keep, Unit
 from headcount.pruning.context import PruningContext
 from headcount.pruning.methods.by_score import Stepwise
 from headcount.pruning.methods.method import Method, Order, Ranking, in_order
-from headcount.results import SPARED, Clusters, Signature
+from headcount.results import SPARED, Signature
 
 Groups = Sequence[Sequence[str]]
 """Names of the heads of every group."""

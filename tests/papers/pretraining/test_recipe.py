@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from headcount.cli.data_arguments import field_values
+from headcount.commands.data_arguments import field_values
 from headcount.core import InputError
 from headcount.papers import RECIPES, ModelRecipe
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from headcount.cli.paper_commands import ProbePaperCommand
+from headcount.clusters import Clusters, ClustersRecord, LayerTest
 from headcount.core import Block, Document, Text
+from headcount.coreference import ChosenHead, Coreference, CoreferenceRecord
 from headcount.models import load
 from headcount.papers import (
     clark2019_document,
@@ -17,19 +18,9 @@ from headcount.papers import (
     reproduce_clark2019,
 )
 from headcount.papers.document import apart, cell, verdict
+from headcount.papers.paper_commands import ProbePaperCommand
 from headcount.papers.reproduce.clark2019 import clusters_section, coreference_section
-from headcount.probes import ProbeOptions
-from headcount.results import (
-    ChosenHead,
-    Clusters,
-    ClustersRecord,
-    Coreference,
-    CoreferenceRecord,
-    LayerTest,
-    Probed,
-    ProbeRecord,
-    ProbeRow,
-)
+from headcount.probing import Probed, ProbeOptions, ProbeRecord, ProbeRow
 from tests import saved
 from tests.cli.conftest import SAMPLE, headcount
 
@@ -245,7 +236,7 @@ def test_papers_run_from_files_to_documents(
     one_format: None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("headcount.probes.structural_probe.EPOCHS", 1)
+    monkeypatch.setattr("headcount.probing.structural_probe.EPOCHS", 1)
     monkeypatch.setattr(
         ProbePaperCommand,
         "options",
@@ -290,7 +281,7 @@ def test_the_command_prints_the_document(
     one_format: None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("headcount.probes.structural_probe.EPOCHS", 1)
+    monkeypatch.setattr("headcount.probing.structural_probe.EPOCHS", 1)
     given = (bert, "--train", *files[0], "--test", *files[1], "--out", tmp_path / "out")
     status, output, errors = headcount("reproduce", "hewitt2019", *given, "--ranks", 3)
     assert status == 0, errors

@@ -9,8 +9,7 @@ from headcount.papers.document import score_column
 from headcount.papers.reproduce import li2021, michel2019_pruning, voita2019_table2
 from headcount.papers.reproduce.michel2019_pruning import free_keep
 from headcount.papers.reproduce.voita2019_table2 import from_scratch
-from headcount.pruning import PruningContext, Subset, Trial, Units, method
-from headcount.reports import numbers_table
+from headcount.pruning import PruningContext, Subset, Trial, Units, method, numbers_table
 from headcount.results import ALL, Curve, CurvePoint, CurvePoints, CurveRecord
 from headcount.training import FinetuneConfig, FineTuned
 from tests.pruning.context import context

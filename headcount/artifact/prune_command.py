@@ -1,0 +1,379 @@
+"""Commands that choose heads to prune: prune, curve."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from headcount import artifact, clusters, pruning, results, speed
+from headcount.commands import (
+    PLACEHOLDER_CORPUS,
+    UPDATES,
+    DeviceArguments,
+    Inputs,
+    LearningArguments,
+    Measuring,
+    Report,
+    between,
+    check_data,
+    field_values,
+    given,
+    group,
+    group_size,
+    plain_console,
+    print_lines,
+    print_warnings,
+    recorded,
+    values_of,
+    with_options,
+)
+from headcount.core import (
+    Head,
+    Heads,
+    InputError,
+    ResumePolicy,
+    amount,
+    check_one_folder,
+    check_single_process,
+    is_main_process,
+    options_of,
+    own_unit,
+)
+from headcount.pages import command
+from headcount.pruning import METHOD_OPTIONS, AutoOptions, TrialArguments, check_calibration
+from headcount.training import FinetuneConfig
+
+
+@dataclass(frozen=True)
+class BudgetArguments:
+    """How many heads to keep: one of these."""
+
+    keep: tuple[int, ...] = ()
+    """Number of heads to keep, in total or, with --site, one number per site."""
+    share: float | None = None
+    """Share of the prunable heads to keep."""
+    keep_cache: float | None = None
+    """Keep as many heads as possible whose keys and values take at most this share of the
+    cache's bytes; entire key/value groups are pruned."""
+    max_drop: float | None = None
+    """Keep as few heads as possible while the score on --dev drops by at most this."""
+    latency: float | None = None
+    """Keep as many heads as possible while one forward pass of the compact model, without
+    search or generation, takes at most this many ms on the --dev example of median length."""
+
+    @property
+    def limits(self) -> tuple[float | None, ...]:
+        """All budgets but a number of heads, in the order of `BudgetSpec`."""
+        return self.share, self.keep_cache, self.max_drop, self.latency
+
+    def to_keep(self, sites: Sequence[str]) -> "pruning.Keep | None":
+        """The number of heads to keep, in total or site by site."""
+        if not self.keep:
+            return None
+        if len(set(sites)) < len(sites):
+            raise InputError(f"Expected every --site once, got {' '.join(sites)}. Name each once.")
+        if len(self.keep) != max(1, len(sites)):
+            raise InputError(
+                f"Expected one number for --keep, or one for each --site, got "
+                f"{amount(len(self.keep), 'number')} and {amount(len(sites), 'site')}. Give one "
+                "for each."
+            )
+        return dict(zip(sites, self.keep, strict=True)) if sites else self.keep[0]
+
+    def num_pruned(self, heads: Heads, sites: Sequence[str]) -> int | None:
+        """The number of heads that are pruned; None if it is searched."""
+        total = sum(sum(heads.counts.get(site, ())) for site in sites or heads.counts)
+        if self.share is not None:
+            return total - round(self.share * total)
+        keep = self.to_keep(sites)
+        if keep is None:
+            return None
+        return total - (keep if isinstance(keep, int) else sum(keep.values()))
+
+
+@dataclass(frozen=True)
+class CompensationArguments:
+    """What makes up for the pruned heads."""
+
+    fold: bool = True
+    """Fold the mean output of pruned heads into the bias where that lowers the loss."""
+    rescale: bool = True
+    """Rescale kept heads to compensate for pruned ones where that lowers the loss."""
+    recover: int = 0
+    """Number of updates that train the kept heads on --data, used if the loss drops; 0 for none."""
+    tune: tuple[str, ...] = ()
+    """Set fields of the recovery training, as NAME=VALUE, e.g. peak=5e-5 distilled=0.5."""
+    control: bool = True
+    """If anything is trained, also train the dense model for as many updates and measure it."""
+    control_taught: bool = False
+    """Give that control the pruned model's teacher, the dense model before its training."""
+
+    def recovery(self) -> FinetuneConfig | None:
+        """The settings of the recovery training; None for none."""
+        if self.recover < 0:
+            raise InputError(f"Expected --recover of at least 0 updates, got {self.recover}.")
+        if self.tune and not self.recover:
+            raise InputError("--tune only affects recovery training. Add --recover UPDATES.")
+        if any(each.partition("=")[0].strip() == "updates" for each in self.tune):
+            raise InputError("--recover sets the number of updates. Leave updates out of --tune.")
+        if not self.recover:
+            return None
+        recovery = FinetuneConfig(updates=self.recover, **field_values(FinetuneConfig, self.tune))
+        if recovery.gate_rate != FinetuneConfig.gate_rate:
+            raise InputError("Recovery training has no gates to learn. Leave gate_rate out.")
+        return recovery
+
+    def stages(self, mend: bool) -> "pruning.Compensation":
+        """What is tried; nothing is folded or rescaled unless `mend`."""
+        return pruning.Compensation(
+            self.fold and mend,
+            self.rescale and mend,
+            self.recovery(),
+            self.control,
+            self.control_taught,
+        )
+
+
+@dataclass(frozen=True)
+class SurvivalArguments:
+    """Which functions of heads survive."""
+
+    analysis: Path | None = None
+    """Folder of `headcount analyze` of the dense model; reports which functions survive."""
+    corpus: tuple[str, ...] = ()
+    """With --analysis: its corpus, to find heads of the pruned model that took over functions."""
+
+    def check(self) -> None:
+        """Check that the analysis and its corpus are there."""
+        if self.corpus and self.analysis is None:
+            raise InputError(
+                "Expected --analysis together with --corpus. Name the dense model's analysis of "
+                "that corpus."
+            )
+        check_data(self.corpus)
+        if self.analysis is not None:
+            results.check_is_run(self.analysis)
+            if self.corpus:
+                artifact.analysed_corpus(self.analysis, self.corpus)
+
+
+@dataclass(frozen=True)
+class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRecord"]):
+    """The arguments of `headcount prune`."""
+
+    RECORD = "prune.json"
+
+    out: Path = field(kw_only=True)
+    """Folder for the pruned model; an unfinished run keeps its state in OUT.state."""
+    method: str | None = None
+    """Method that chooses the heads; auto by default: the cheap score that loses least."""
+    preset: str | None = None
+    """Follow a paper: voita2019, michel2019 or li2021; nothing is folded or rescaled."""
+    budget: Annotated[BudgetArguments, *group("budget")] = field(default_factory=BudgetArguments)
+    on: Annotated[TrialArguments, *group("task and data")] = field(kw_only=True)
+    one_per_group: Path | None = None
+    """Folder of `headcount cluster` of this model: keep at least one head of each group of heads
+    that look at the same places, as far as the budget allows."""
+    compensation: Annotated[CompensationArguments, *group("compensation")] = field(
+        default_factory=CompensationArguments
+    )
+    survival: Annotated[SurvivalArguments, *group("analysis")] = field(
+        default_factory=SurvivalArguments
+    )
+    options: Annotated["pruning.MethodOptions", tyro.conf.Suppress] = AutoOptions()
+    """Options of the method, given as --method.NAME VALUE."""
+    resume: bool = False
+    """Resume an interrupted run."""
+    overwrite: bool = False
+    """Replace an earlier pruned model in --out."""
+
+    @classmethod
+    def values(cls) -> Mapping[str, Sequence[str]]:
+        """The methods, for tab completion."""
+        return {"--method": [*METHOD_OPTIONS]}
+
+    @classmethod
+    def parsed_by(cls, arguments: Sequence[str]) -> type["Prune"]:
+        """The same class, with the options of the method that is named."""
+        names, presets = values_of(arguments, "--method"), values_of(arguments, "--preset")
+        if presets and not names:
+            sites, task = values_of(arguments, "--site"), "".join(values_of(arguments, "--task"))
+            options = pruning.preset(presets[0])(sites, task)
+        else:
+            options = pruning.options_of_method(names[0] if names else "auto")()
+        return with_options(cls, "method", options)
+
+    def check(self) -> None:
+        """Check everything that needs no model."""
+        if self.preset is not None and self.method is not None:
+            raise InputError("Expected one of --method and --preset, got both. Leave one out.")
+        if self.compensation.recover or pruning.is_trained(self.options):
+            check_single_process()
+        self.on.check()
+        keep = self.budget.to_keep(self.on.site)
+        pruning.check_budget(keep, *self.budget.limits)
+        self.on.check_heads(keep, self.survival.analysis)
+        self.compensation.recovery()
+        self.survival.check()
+        is_mended = self.compensation.fold or self.compensation.rescale
+        if self.preset is not None and not (self.compensation.fold and self.compensation.rescale):
+            raise InputError(
+                "A preset folds and rescales nothing. Leave --no-fold and --no-rescale out, or "
+                "name its --method instead."
+            )
+        if self.preset is not None or not is_mended:
+            check_calibration(self.on.calibration, [self.options])
+
+    @cached_property
+    def chosen(self) -> "pruning.Method":
+        """The method."""
+        method = pruning.with_options(self.options)
+        if self.one_per_group is None:
+            return method
+        return pruning.spare_groups(method, clusters.Clusters.read(self.one_per_group).groups)
+
+    def claim(self, policy: ResumePolicy) -> None:
+        """Check that the folder is new, or holds a pruned model that is replaced."""
+        beside = (self.survival.analysis, self.one_per_group)
+        read = [*self.on.files(), *map(Path, self.survival.corpus), *filter(None, beside)]
+        self.chosen  # noqa: B018
+        if is_main_process():
+            artifact.claim_artifact(self.out, policy, read=read)
+
+    def prepare(self) -> "Inputs[artifact.DenseAnalysis | None]":
+        """Load the model, its analysis and the data."""
+        check_one_folder(artifact.state_of(self.out))
+        loaded, analysis = self.on.load(), None
+        if self.one_per_group is not None:
+            pruning.check_groups(self.one_per_group, loaded)
+        if self.survival.analysis is not None:
+            analysis = artifact.DenseAnalysis.read(
+                self.survival.analysis, loaded, self.survival.corpus
+            )
+        return Inputs(loaded, self.on.splits(loaded), analysis)
+
+    def measure(
+        self, read: "Inputs[artifact.DenseAnalysis | None]", progress: Report
+    ) -> "results.PruneRecord":
+        """Prune, and write the folder; several processes share what is measured, one writes."""
+        if is_main_process():
+            said = speed.limits(read.loaded).sentence(
+                self.budget.num_pruned(read.loaded.heads, self.on.site)
+            )
+            print_lines([f"{said[0].upper()}{said[1:]}."])
+        analysis = read.more
+        roles = None if analysis is None else analysis.roles
+        pruned = pruning.prune(
+            read.loaded,
+            read.splits,
+            self.chosen,
+            keep=pruning.BudgetSpec(self.budget.to_keep(self.on.site), *self.budget.limits),
+            compensation=self.compensation.stages(mend=self.preset is None),
+            settings=self.on.settings(artifact.state_of(self.out), progress, roles),
+        )
+        if not is_main_process():
+            return pruned.record
+        with own_unit():
+            return artifact.save_pruned(
+                pruned,
+                self.out,
+                analysis=analysis,
+                files=self.on.dev,
+                arguments=recorded(self)
+                | {"options": options_of(self.options, type(self).options)},
+                overwrite=artifact.may_replace(self.out),
+                progress=progress,
+            )
+
+    def show(
+        self, read: "Inputs[artifact.DenseAnalysis | None]", found: "results.PruneRecord"
+    ) -> None:
+        """Print what a user wants to read first after pruning."""
+        console, choice, pipeline = plain_console(), found.choice, found.pipeline
+        assert choice is not None and pipeline is not None
+        total = len(found.kept) + len(found.pruned)
+        kept = f"{len(found.kept)} of {amount(total, 'head')}"
+        console.print(f"Kept {kept}, chosen by {choice.method_used}")
+        if choice.compared:
+            losses = ", ".join(f"{name} {loss:.4f}" for name, loss in choice.compared.items())
+            console.print(
+                f"Losses of the candidates, on examples that did not score heads: {losses}"
+            )
+        for each in pipeline.stages:
+            kept = "kept" if each.kept else "not kept"
+            console.print(f"{each.stage:<31} loss {each.before:.4f} -> {each.after:.4f}  {kept}")
+        for name, change in found.data_sets.items():
+            beside, score = "", change.score
+            if pipeline.control is not None:
+                control = pipeline.control.data_sets[name]
+                reached = control.trained.score.after
+                beside = f"; control {reached:.4g}, {control.pruned.score} against it"
+            numbers = f"{score.before:.4g} -> {score.after:.4g}"
+            console.print(f"{name}: {score.name} {numbers} ({score}){beside}")
+        print_warnings(found.warnings[len(read.splits.warnings) :], console)
+        console.print(f"Folder: {self.out}, with the head card in README.md")
+
+    def next_steps(
+        self, read: "Inputs[artifact.DenseAnalysis | None]", found: "results.PruneRecord"
+    ) -> Iterable[str]:
+        """What to do with the pruned model."""
+        return after_prune(self.on, found, self.out, group_size(read.loaded))
+
+
+def after_prune(
+    on: TrialArguments, record: "results.PruneRecord", out: Path, size: int = 1
+) -> Iterator[str]:
+    """What to do with a pruned model, of which `size` heads are pruned at once."""
+    name, found = list(record.data_sets.items())[-1]
+    score = found.score
+    num_kept, num_pruned = (_num_at(on.site, each) for each in (record.kept, record.pruned))
+    total = num_kept + num_pruned
+    lossy = score if score.low > 0 else found.loss
+    if lossy.low > 0:
+        what = "the pruned model loses" if lossy is score else "the loss of the pruned model rises"
+        yield f"Next: {what} on {name} ({lossy}). Train its other weights:"
+        how = ["--teacher", on.model, "--set", f"updates={UPDATES}", "distilled=0.5"]
+        shared = given(on, LearningArguments)
+        yield f"  {command('finetune', [str(out)], shared, *how, '--out', f'{out}-tuned')}"
+        yield "or see what more heads are worth:"
+        keep = between(num_kept, total, size)
+    else:
+        found_none = f"Next: no loss beyond chance was found on {name} ({score}){_unseen(score)}."
+        if on.task == "image-classification":  # `speed` makes up texts
+            yield f"{found_none} See how many more heads can be pruned:"
+        else:
+            speed = command("speed", [on.model, str(out)], given(on, DeviceArguments), "--card")
+            yield f"{found_none} Measure the speed:"
+            yield f"  {speed}"
+            yield "or see how many more heads can be pruned:"
+        keep = between(0, num_kept, size)
+    if record.choice is not None and keep:
+        more = [
+            "--methods",
+            record.choice.ranking,
+            results.RANDOM,
+            "--keep",
+            *keep,
+        ]
+        shared = given(on, TrialArguments)
+        yield f"  {command('curve', [on.model], shared, *more, '--out', f'{out}-curve')}"
+    yield "or see on a page what its heads do on a corpus, before and after:"
+    heads, shared = f"{out}-heads", given(on, DeviceArguments)
+    yield f"  {command('analyze', [on.model, PLACEHOLDER_CORPUS], shared, '--out', heads)}"
+    yield f"  {command('report', [heads], {}, '--pruned', str(out))}"
+
+
+def _unseen(score: "results.MetricChange") -> str:
+    """The largest loss within the interval of a change in which none was found."""
+    if not score.high > 0:  # NaN of a single example, or better beyond chance
+        return ""
+    change = "drop" if score.higher_is_better else "rise"
+    return f"; a {change} of up to {score.high:.3g} can't be excluded"
+
+
+def _num_at(sites: Sequence[str], names: Iterable[str]) -> int:
+    """Number of heads at some sites; of all heads if no site is named."""
+    return sum(not sites or Head.parse(name).site in sites for name in names)

@@ -1,0 +1,140 @@
+"""What the plan of a cache shows: what is found under it, and which groups keep all tokens."""
+
+from collections.abc import Iterator
+from math import isnan
+
+from headcount.cache.result import DENSE, NEEDLES, GroupRow, JudgedRow, PlannedCache, few_draws
+from headcount.core import Document, Heading, Table, Text, amount
+from headcount.numbers import ends, percent
+from headcount.results import RANDOM, find, select
+
+FAR = 8000
+"""Number of tokens at which the size of the cache is said."""
+
+
+def cache_document(found: PlannedCache) -> Document:
+    """The document of a cache's plan."""
+    lengths = dict.fromkeys(row.length for row in found.judged if row.length is not None)
+    return Document(
+        "Which key/value groups keep the whole cache",
+        (
+            Text(_chosen(found)),
+            Text(_verdict(found), "lede"),
+            Heading("What is answered under the plan"),
+            Text(
+                "needles: facts in long texts, outside what a streaming group keeps, of other "
+                "kinds and in other texts than those that score groups; found if every token of "
+                "the answer is the likeliest. next sentence: the one that follows, among four, "
+                "25 % by chance. loss: of the right answer, in nats per token. Intervals are "
+                "95 %, over texts, and of random plans over these as well. Differences are paired, "
+                "in percentage points."
+            ),
+            _answers(found, None, "What is answered under plans"),
+            *(
+                block
+                for length in lengths
+                for title in [Heading(f"In texts of {amount(length, 'token')}")]
+                for block in (title, _answers(found, length))
+            ),
+            Heading("Which groups keep all tokens"),
+            Text("The numbers of each layer's key/value groups, with their scores in brackets."),
+            Table.of(
+                ("layer", "keep all tokens", "stream"),
+                _layers(found),
+                "Groups that keep all tokens, and others",
+            ),
+        ),
+    )
+
+
+def _chosen(found: PlannedCache) -> str:
+    """What was chosen, by what, and what it saves."""
+    record, num = found.record, len(found.groups)
+    streaming = sum(not row.full for row in found.groups)
+    kept = 1 - streaming / record.able * (1 - min(1.0, (record.sink + record.recent) / FAR))
+    which = "drawn at random"
+    if record.score != RANDOM:
+        which = f"those with the lowest score {record.score}, at most {record.cut:.2g}"
+    able = "all groups"
+    if record.able < num:
+        able = f"the {amount(record.able, 'group')} that could stream"
+    scored = ""
+    if record.asked is not None:
+        scored = f" Retrieval is scored on the {record.found} of {record.asked} needles it found."
+    return (
+        f"Of the {amount(num, 'key/value group')} of {record.model}, {streaming} keep the first "
+        f"{record.sink} and the last {amount(record.recent, 'token')} only (they stream): {which}. "
+        f"At {FAR:,} tokens {able} together hold {percent(kept)} of the keys that they "
+        f"would.{scored}"
+    )
+
+
+def _verdict(found: PlannedCache) -> str:
+    """What the plan costs, and whether it is better than chance."""
+    score, needles = found.record.score, select(found.judged, kind=NEEDLES, length=None)
+    dense, plan, random = (find(needles, plan=name) for name in (DENSE, score, RANDOM))
+    assert dense is not None and plan is not None and random is not None
+    whole = (
+        f"Needles are facts hidden in long texts. The model finds {percent(dense.right)} of "
+        f"{amount(dense.questions, 'needle')} with its whole cache"
+    )
+    if not dense.right:
+        return f"{whole}, so needles can't judge the plan; next sentences may."
+    under = (
+        f"{whole} and {percent(plan.right)} under the plan, a difference in percentage points of "
+        f"{_signed(plan, 'against_dense')}."
+    )
+    if plan is random or few_draws(found.record.draws):
+        return under
+    if plan.against_random_low > 0:
+        better = "more than chance explains"
+    elif plan.against_random_high < 0:
+        better = "worse than chance: choose another --score"
+    else:
+        better = "no more than chance explains: ask more needles, or choose another --score"
+    return (
+        f"{under} Plans with as many random groups find {percent(random.right)}; the difference "
+        "from "
+        f"them, {_signed(plan, 'against_random')}, is {better}."
+    )
+
+
+def _answers(found: PlannedCache, length: int | None, label: str = "") -> Table:
+    """What is answered under every plan, in texts of a length or in all."""
+    rows = select(found.judged, length=length)
+    return Table.of(
+        ("asked", "plan", "right", "95 %", "against dense", "against random", "loss"),
+        (
+            (
+                f"{row.questions} x {row.kind}",
+                row.plan,
+                percent(row.right),
+                ends(row.right_low, row.right_high, percent),
+                "" if row.plan == DENSE else _signed(row, "against_dense"),
+                "" if row.plan == RANDOM else _signed(row, "against_random"),
+                f"{row.loss:.2f}",
+            )
+            for row in sorted(rows, key=lambda row: row.kind)
+        ),
+        label,
+    )
+
+
+def _signed(row: JudgedRow, name: str) -> str:
+    """A difference in percentage points with its interval, which needs texts that differ."""
+    mean, low, high = (100 * getattr(row, f"{name}{end}") for end in ("", "_low", "_high"))
+    within = " in every text" if low == high else f" ({low:+z.0f} to {high:+z.0f})"
+    return f"{mean:+z.0f}{'' if isnan(low) else within}".replace("-", "−")
+
+
+def _layers(found: PlannedCache) -> Iterator[tuple[str, str, str]]:
+    """The groups of each layer."""
+    by_layer = dict[int, list[GroupRow]]()
+    for row in found.groups:
+        by_layer.setdefault(row.layer, []).append(row)
+    for layer, rows in by_layer.items():
+        full, streaming = (
+            ", ".join(f"{row.group} ({row.score:.2g})" for row in rows if row.full is full)
+            for full in (True, False)
+        )
+        yield str(layer), full, streaming

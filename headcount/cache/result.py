@@ -1,0 +1,126 @@
+"""A cache's plan: scores of key/value groups, which of them stream, and what a model then finds."""
+
+from dataclasses import dataclass
+from typing import final
+
+from headcount.core import amount
+from headcount.results import ModelRecord, Result, table
+
+DENSE = "dense"
+"""Name of the plan under which no group streams."""
+NEEDLES, NEXT = "needles", "next sentence"
+"""Kinds of questions."""
+
+
+@final
+@dataclass(frozen=True)
+class GroupRow:
+    """A key/value group."""
+
+    layer: int
+    """Number of its layer among those with self-attention."""
+    group: int
+    """Number of its key/value head in the layer."""
+    score: float
+    """Its score; groups with higher ones keep all tokens."""
+    full: bool
+    """Whether it keeps all the tokens that the model lets it keep."""
+
+
+ENOUGH_DRAWS = 5
+"""Least number of random plans that say what chance gives."""
+
+
+def few_draws(number: int) -> tuple[str, ...]:
+    """A warning if too few random plans say anything about chance; else nothing.
+
+    >>> few_draws(5)
+    ()
+    """
+    if number >= ENOUGH_DRAWS:
+        return ()
+    return (
+        f"{amount(number, 'random plan')} can't say what chance gives, since random plans differ: "
+        f"compare with --draws {ENOUGH_DRAWS}",
+    )
+
+
+@final
+@dataclass(frozen=True)
+class JudgedRow:
+    """What a model answers under a plan; intervals are 95 %, over texts, and paired."""
+
+    plan: str
+    """`dense`, `random`, or the score that the plan was chosen by."""
+    kind: str
+    """`needles` or `next sentence`."""
+    length: int | None
+    """Number of tokens of the texts; None for all of them."""
+    right: float
+    """Share of questions that were answered right; intervals of random plans are over plans, too,
+    and NaN for one plan."""
+    right_low: float
+    right_high: float
+    loss: float
+    """Mean negative log-likelihood of the right answer, in nats per token."""
+    against_dense: float
+    """Share under the plan minus that of the dense model, 0 for itself."""
+    against_dense_low: float
+    against_dense_high: float
+    against_random: float
+    """Share under the plan minus that under random plans, in the mean over them."""
+    against_random_low: float
+    against_random_high: float
+    questions: int
+    """Number of questions."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class CachePlanRecord(ModelRecord):
+    """Facts about a cache's plan that its tables do not hold."""
+
+    FILE = "cache.json"
+    COMMAND = "headcount cache"
+    DESCRIBES = ("plan.json",)
+
+    revision: str
+    """Revision of the model, which a plan is good for."""
+    layers: int
+    """Number of layers, those that lost all heads included."""
+    able: int
+    """Number of groups that could stream, since they keep all tokens without the plan."""
+    score: str
+    """Score that groups were chosen by."""
+    draws: int = 1
+    """Number of random plans; 1 in records of versions that do not say it."""
+    sink: int
+    """Number of first tokens that they keep."""
+    recent: int
+    """Number of last tokens that they keep."""
+    cut: float
+    """Largest score of a group that streams."""
+    found: int | None
+    """Number of needles that the model found to score retrieval; None if it is not scored."""
+    asked: int | None
+    """Number of needles that it was asked for."""
+    start: tuple[str, ...]
+    """Tokens in front of every text; none for many models."""
+
+
+@final
+@dataclass(frozen=True)
+class PlannedCache(Result[CachePlanRecord]):
+    """Scores of key/value groups, and what a model finds if the lowest of them stream."""
+
+    DOCUMENTS = ("cache.md", "cache.html", "plan.json")
+
+    record: CachePlanRecord
+    groups: tuple[GroupRow, ...] = table(
+        "groups.parquet", "scores of key/value groups", key=("layer", "group")
+    )
+    """A row for each group."""
+    judged: tuple[JudgedRow, ...] = table(
+        "judged.parquet", "what is answered under plans", key=("plan", "kind", "length")
+    )
+    """A row for each plan, kind of questions and length."""

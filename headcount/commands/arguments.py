@@ -1,0 +1,394 @@
+"""Arguments that commands share: models, files, tasks, and the folder of a run's results."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from headcount import models, tasks
+from headcount.commands.console import plain_console, print_warnings
+from headcount.core import CorpusError, InputError, ModelError, name_of
+from headcount.corpora import (
+    Corpus,
+    HowRead,
+    ReadAs,
+    are_chats,
+    check_columns,
+    check_limit,
+    image_files,
+    is_data_set,
+    is_treebank,
+    named_columns,
+    named_files,
+    treebank_column,
+)
+from headcount.models import DeviceOptions, LoadOptions
+from headcount.tasks import COLUMNS, OPTIONS, TaskOptions, check_metric, check_roles
+
+CorpusFiles = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS ...")]
+"""Files of a corpus, which are given without an option's name."""
+TextFiles = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="TEXT ...")]
+"""Files of texts, likewise."""
+
+
+def group(title: str) -> tuple[Any, ...]:
+    """Annotations of a dataclass whose fields are options without a prefix, in a box of help."""
+    return tyro.conf.arg(name=title), tyro.conf.OmitArgPrefixes
+
+
+Reading = Annotated[HowRead, *group("more")]
+"""How files are read, in a box of help for what is rarely used."""
+
+
+@dataclass(frozen=True)
+class DeviceArguments(DeviceOptions):
+    """How models are loaded."""
+
+    def load_model(
+        self, name: str | Path, languages: tuple[str, str] | None = None
+    ) -> "models.Loaded":
+        """Load a model.
+
+        Args:
+            name: Its name or folder.
+            languages: Languages of source and target, for a multilingual translator.
+        """
+        trusted = self.trust_remote_code
+        return models.load(name, self.device, self.dtype, languages, trust_remote_code=trusted)
+
+
+@dataclass(frozen=True)
+class ModelArguments(LoadOptions, DeviceArguments):
+    """One model, and how it is loaded."""
+
+    model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
+    """A Hugging Face name, a folder, or headcount:en-de."""
+
+    def check(self) -> None:
+        """Check everything that needs no model.
+
+        Raises:
+            InputError: If an argument can't be used.
+        """
+        check_model(self.model)
+
+    def load(self) -> "models.Loaded":
+        """Load the model."""
+        return self.load_model(self.model, self.languages)
+
+
+@dataclass(frozen=True)
+class ColumnArguments:
+    """The columns of a table of texts, and how files are read."""
+
+    reading: Reading = field(default_factory=HowRead, kw_only=True)
+    columns: tuple[str, ...] = field(default=(), kw_only=True)
+    """Columns of a table as text=NAME, words=NAME, target=NAME or second=NAME, or with a NUMBER
+    (from 0) where the file has no header; with them a .tsv is a table."""
+
+    def read(self, files: Sequence[str | Path], *sides: Any, **how: Any) -> Corpus:
+        """The corpus in some files, before a model is loaded: files and columns are there.
+
+        Raises:
+            CorpusError: If a file or a column is not there, or a first row can't be read.
+            InputError: If an option has no effect.
+        """
+        # As paths, for a name that is mistyped would be taken for a text.
+        named = [each if is_data_set(each) else Path(each) for each in files]
+        return Corpus(ReadAs(named, self.reading), *sides, columns=self.text_columns, **how)
+
+    @property
+    def text_columns(self) -> dict[str, str | int] | None:
+        """The columns of the texts."""
+        return named_columns(self.columns)
+
+    def check_texts(self, files: Sequence[str], limit: int | None) -> None:
+        """Check that files of texts exist, by their first sentences, and have the columns.
+
+        Raises:
+            CorpusError: If one does not exist, lacks a column, or can't be read, or the limit
+                leaves no sentence.
+            InputError: If columns are named without files.
+        """
+        check_limit(limit, "sentence")
+        check_data(files)
+        if files:
+            self.read(files)
+        else:
+            check_no_unused_options(self, "columns", "--data", "Name files with --data")
+
+
+@dataclass(frozen=True)
+class CorpusArguments(ColumnArguments):
+    """How a command reads its corpus."""
+
+    as_words: bool = field(default=False, kw_only=True)
+    """Read a treebank's words joined by spaces ("did n't bark ,"), as papers do, instead of its
+    text as it is written."""
+
+    def read(self, files: Sequence[str | Path], *sides: Any, **how: Any) -> Corpus:
+        """The corpus in some files, as `ColumnArguments` reads it."""
+        corpus = super().read(files, *sides, as_words=self.as_words, **how)
+        check_reading(corpus)
+        return corpus
+
+
+@dataclass(frozen=True)
+class ParallelArguments(CorpusArguments):
+    """How a command reads its corpus, which may be parallel text in two files."""
+
+    source: Path | None = field(default=None, kw_only=True)
+    """Source side of parallel text (.txt or .conllu)."""
+    target: Path | None = field(default=None, kw_only=True)
+    """Target side, line by line."""
+
+
+@dataclass(frozen=True)
+class TaskArguments(TaskOptions, ModelArguments):
+    """A model and the task to score it on."""
+
+    reading: Reading = field(default_factory=HowRead, kw_only=True)
+
+    def shared(self, **changed: Any) -> dict[str, Any]:
+        """These arguments, some changed, for another command on the same model and task."""
+        return {each.name: getattr(self, each.name) for each in fields(TaskArguments)} | changed
+
+    def check(self) -> None:
+        """Check everything that needs no model.
+
+        Raises:
+            InputError: If a file does not exist, or an option does not fit the task.
+        """
+        super().check()
+        check_limit(self.limit)
+        self.check_data(self.data)
+        check_metric(self.task, self.metric)
+        self._of_the_task()
+        self.check_columns(self.data)
+        self._check_length()
+
+    def _check_length(self) -> None:
+        """Check the length of pieces by the model's configuration."""
+        if self.max_length is None:
+            return
+        if self.max_length < 2:
+            raise InputError(
+                f"Expected --max-length of at least 2 tokens, got {self.max_length}. Leave it out "
+                "for the model's limit."
+            )
+        models.Stated.of(self.model, self.trust_remote_code).check_length(self.max_length)
+
+    def check_data(self, files: Sequence[str]) -> None:
+        """Check that the task's files of data exist; only images may be in folders.
+
+        Raises:
+            CorpusError: If one does not exist, or is a folder without images.
+        """
+        folders = [file for file in files if self._reads_images and Path(file).is_dir()]
+        check_data([file for file in files if file not in folders])
+        for folder in folders:
+            image_files(Path(folder))
+
+    @property
+    def _reads_images(self) -> bool:
+        return self.task == "image-classification"
+
+    def check_columns(self, files: Sequence[str]) -> None:
+        """Check that data files have the task's columns, by their first rows.
+
+        Raises:
+            CorpusError: If one lacks a column; says what to give.
+            InputError: If the columns given are not the task's.
+        """
+        pairs = self.task == "translation"
+        if self.task == "token-classification" and any(map(is_treebank, files)):
+            treebank_column(named_columns(self.columns), COLUMNS[self.task])
+            return
+        if self._reads_images and any(Path(file).is_dir() for file in files):
+            return
+        columns, roles = named_columns(self.columns), COLUMNS[self.task]
+        data = self.given(files)
+        check_columns(data, columns, roles, pairs)
+        if self.roles:
+            check_roles(self.roles, are_chats(data, columns, roles))
+
+    def given(self, files: Sequence[str]) -> ReadAs:
+        """Files, and how they are read."""
+        return ReadAs(files, self.reading)
+
+    def built(self, loaded: "models.Loaded", files: tuple[str, ...], seed: int = 0) -> "tasks.Task":
+        """Build the task on some files, with masks drawn by a seed."""
+        columns = named_columns(self.columns)
+        return tasks.build(self.task, loaded, self.given(files), columns, **self.options(seed))
+
+    def task_on(
+        self, loaded: "models.Loaded", files: tuple[str, ...], seed: int = 0
+    ) -> "tasks.Task":
+        """Build the task on some files, and print its warnings."""
+        task = self.built(loaded, files, seed)
+        print_warnings(task.warnings(), plain_console())
+        return task
+
+    def options(self, seed: int = 0) -> dict[str, Any]:
+        """The options of the task, with masks drawn by a seed.
+
+        Raises:
+            InputError: If an option of another task is set.
+        """
+        masking = tasks.Masking(seed) if self.task == "masked-lm" else None
+        options = {"metric": self.metric, "limit": self.limit, "masking": masking}
+        given = {name: each for name, each in options.items() if each is not None}
+        return given | self._of_the_task()
+
+    def _of_the_task(self) -> dict[str, Any]:
+        """The options of the task.
+
+        Raises:
+            InputError: If an option of another task is set.
+        """
+        own = OPTIONS.get(self.task, ())
+        for names in OPTIONS.values():
+            for name in set(names) - set(own):
+                if getattr(self, name) != getattr(TaskArguments, name):
+                    raise InputError(
+                        f"--{name.replace('_', '-')} is an option of {_tasks_with(name)}, but "
+                        f"the task is {self.task}. Leave it out."
+                    )
+        return {name: getattr(self, name) for name in own}
+
+
+def check_model(name: str) -> None:
+    """Check the name of a model, as far as that is possible without the hub.
+
+    Raises:
+        InputError: If it is the path of a folder that does not exist, or the name of a model that
+            headcount does not ship.
+    """
+    place = Path(models.place_of(name))
+    is_path = place.is_absolute() or name.startswith((".", "~")) or len(place.parts) > 2
+    if is_path and not place.exists():
+        raise ModelError(
+            f"Expected a Hugging Face name or a folder, got {name}, which does not exist: it can't "
+            "be loaded. Check the path."
+        )
+
+
+def check_data(files: Iterable[str | Path]) -> None:
+    """Check that files of data exist; data sets of the hub are not looked up.
+
+    Raises:
+        CorpusError: If one does not exist or is a folder.
+    """
+    for file in named_files(list(files)):
+        if is_data_set(file):
+            continue
+        if not Path(file).exists():
+            raise CorpusError(
+                f"Expected a file with data, but {file} does not exist. Check the path."
+            )
+        if Path(file).is_dir():
+            raise CorpusError(
+                f"Expected a file at {file}, got a folder. Name the files in it, or the split of a "
+                f"data set: {file}?split=train."
+            )
+
+
+def check_reading(corpus: Corpus) -> None:
+    """Check that --as-words has an effect.
+
+    Raises:
+        InputError: If no file is a treebank.
+    """
+    if corpus.as_words and not corpus.signed:
+        raise InputError(
+            f"Expected a treebank (.conllu) for --as-words, got {', '.join(corpus.names)}. Leave "
+            "it out."
+        )
+
+
+def check_corpus(files: Sequence[str | Path]) -> None:
+    """Check that files of texts or treebanks exist, by their first sentences.
+
+    Raises:
+        CorpusError: If one does not exist, is of an unknown kind, or can't be read.
+    """
+    check_data(files)
+    if files:
+        Corpus(files)
+
+
+def recorded(command: Any) -> dict[str, Any]:
+    """The arguments of a command for records: lists for tuples, names for paths.
+
+    A folder says where something lies on one machine, so a path is recorded by its name.
+
+    The options that a command shares with the library, its field `how`, stand beside the others,
+    and so do those that its help shows in boxes.
+    """
+    found = _to_jsonable(asdict(command))
+    for name in _BESIDE:
+        found |= found.pop(name, {})
+    return found
+
+
+_BESIDE = ("how", "budget", "compensation", "survival", "reading")
+"""Fields of commands that are groups of options."""
+
+
+def _to_jsonable(value: Any) -> Any:
+    """The same value with lists for tuples and names for paths.
+
+    >>> _to_jsonable({"corpus": (Path("/home/me/a.txt"),), "limit": None})
+    {'corpus': ['a.txt'], 'limit': None}
+    """
+    if isinstance(value, dict):
+        return {name: _to_jsonable(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_to_jsonable(each) for each in value]
+    return name_of(value) if isinstance(value, str | Path) else value
+
+
+def check_no_unused_options(command: object, option: str, read_by: str, advice: str) -> None:
+    """Raise an error if an option that nothing would read is not at its default.
+
+    Args:
+        command: Arguments, with defaults in their class.
+        option: Name of the field.
+        read_by: The part that would read the option.
+        advice: How to ask for that part.
+
+    Raises:
+        InputError: If the option was set.
+    """
+    if getattr(command, option) != getattr(type(command), option):
+        raise InputError(
+            f"--{option.replace('_', '-')} only affects {read_by}. {advice}, or leave the option "
+            "out."
+        )
+
+
+def _tasks_with(option: str) -> str:
+    """The tasks that have an option."""
+    return " and ".join(task for task, names in OPTIONS.items() if option in names)
+
+
+@dataclass(frozen=True)
+class OutArguments:
+    """The folder of a run."""
+
+    out: Path = field(kw_only=True)
+    """Folder for the results; must be new or empty unless --overwrite is given."""
+    overwrite: bool = field(default=False, kw_only=True)
+    """Replace an earlier run in --out."""
+
+
+@dataclass(frozen=True)
+class ResumableArguments(OutArguments):
+    """The folder of a run that can be resumed."""
+
+    out: Path = field(kw_only=True)
+    """Folder for the results; must be new or empty unless --resume or --overwrite is given."""
+    resume: bool = field(default=False, kw_only=True)
+    """Resume an interrupted run in --out; nothing is measured twice."""

@@ -1,0 +1,223 @@
+"""What an explanation shows of circuits: how few heads keep a prediction, and who finds them."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from math import isnan
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from headcount.core import MUTED, Block, Chart, Heading, Table, Text, amount, new_figure, say
+from headcount.explanation.result import (
+    LEVELS,
+    SIGNED,
+    AreaRow,
+    CircuitRow,
+    ComplementRow,
+    Explained,
+    FaithfulnessRow,
+)
+from headcount.explanation.stable_document import stable_blocks
+from headcount.explanation.together_document import ranking_label
+from headcount.numbers import percent, within
+from headcount.pages import COLOURS, MARKERS
+from headcount.results import RANDOM, select
+
+NAMED = 8
+"""Largest number of heads that a cell names."""
+STAYS = 0.8
+"""Share of the prediction of which a table says from which size on it stays."""
+
+
+def circuit_blocks(found: Explained) -> Iterator[Block]:
+    """The smallest sets of heads, how good rankings are, and the curve."""
+    if not found.areas:
+        return
+    first, *others = complements(found)
+    yield from stable_blocks(found)
+    yield Heading("A circuit of heads")
+    yield Text(smallest(found))
+    yield Text(_how(found, first))
+    yield _table(found, first.others)
+    yield Text(
+        "CPR is the area under faithfulness by the share of heads that are kept, those with the "
+        "highest scores first, and CMD that between it and 1, those with the largest scores first "
+        "(Mueller et al., 2025). Heads that work against the prediction raise CPR above 1 if they "
+        "are left out, so read it beside CMD; random heads are the mean of random orders."
+    )
+    yield Chart(
+        "faithfulness",
+        "Faithfulness by the number of heads that are kept",
+        lambda: faithfulness_curve(
+            select(found.faithfulness, others=first.others, order=SIGNED),
+            partial(ranking_label, found),
+        ),
+    )
+    yield from _areas(found, first.others)
+    for other in others:
+        yield Text(_how(found, other))
+        yield _table(found, other.others)
+    yield _sets(found, first.others)
+
+
+def complements(found: Explained) -> tuple[ComplementRow, ...]:
+    """What the heads outside circuits give; in results of versions without, their means."""
+    record = found.record
+    gain = record.value - record.nothing
+    nan = float("nan")
+    old = ComplementRow("mean", "their mean outputs", record.nothing, gain, nan, nan)
+    return found.complements or (old,)
+
+
+def _how(found: Explained, row: ComplementRow) -> str:
+    """What the other heads give, and what is then left."""
+    begins = "All other heads" if row == complements(found)[0] else "Judged otherwise, all others"
+    said = (
+        f"{begins} give {row.about}: without any head that leaves {row.nothing:.2f} nats of "
+        f"{found.record.value:.2f}, and faithfulness is the share of the difference, "
+        f"{within(row.gain, row.low, row.high)}, that is left."
+    )
+    if row != complements(found)[0]:
+        return said
+    return (
+        f"{said} The heads of each half of the prompts were chosen on the other half. Sizes are "
+        "exact to 10 heads, and then to a fifth; each is the first that reaches the share, so a "
+        f"larger set may fall below it again. From the size under “{percent(STAYS)} stays” on, "
+        "no larger set does."
+    )
+
+
+def _table(found: Explained, others: str) -> Table:
+    """How many heads keep a share of the prediction, and both areas, by ranking."""
+    known = {"others": others, "order": SIGNED}
+
+    def cells(area: AreaRow) -> Iterator[str]:
+        rows = select(found.circuits, ranking=area.ranking, **known)
+        yield ranking_label(found, area.ranking)
+        yield from (str(row.heads) for row in rows)
+        stays = next(row.stays for row in rows if row.level == STAYS)
+        yield str(stays) if stays >= 0 else "–"
+        yield within(area.cpr, area.cpr_low, area.cpr_high)
+        yield within(area.cmd, area.cmd_low, area.cmd_high)
+
+    return Table.of(
+        (
+            "best by",
+            *(percent(level) for level in LEVELS),
+            f"{percent(STAYS)} stays",
+            "CPR",
+            "CMD",
+        ),
+        (
+            tuple(cells(area))
+            for area in select(found.areas, others=others, sizes="ours", scale="linear")
+        ),
+        "Heads that keep a share of the prediction, and areas",
+    )
+
+
+def _areas(found: Explained, others: str) -> Iterator[Block]:
+    """Both areas at other sizes, and over the logarithm of the share."""
+    kinds = [("mib", "linear"), ("ours", "log"), ("mib", "log")]
+    rows = [select(found.areas, others=others, sizes=sizes, scale=scale) for sizes, scale in kinds]
+    if not rows[0]:
+        return
+    yield Text(
+        "Four fifths of these areas lie above 20 % of the heads. Over the logarithm of the share "
+        "small circuits count as much as large ones. MIB's sizes are ten shares from 0.1 to 100 % "
+        "of the heads, rounded down."
+    )
+    headers = ("MIB’s sizes", "logarithm", "MIB’s sizes, logarithm")
+    yield Table.of(
+        ("best by", *(f"{area}, {each}" for each in headers for area in ("CPR", "CMD"))),
+        (
+            (
+                ranking_label(found, each[0].ranking),
+                *(f"{value:.2f}" for row in each for value in (row.cpr, row.cmd)),
+            )
+            for each in zip(*rows, strict=True)
+        ),
+        "Areas at other sizes and over logarithms",
+    )
+
+
+def _sets(found: Explained, others: str) -> Table:
+    """The smallest sets of heads."""
+    return Table.of(
+        ("best by", "share", "heads", "faithfulness", "in both halves", "by chance", "which"),
+        (
+            (
+                *(ranking_label(found, row.ranking), percent(row.level), str(row.heads)),
+                within(row.value, row.low, row.high),
+                *(("–", "–") if isnan(row.shared) else (f"{row.shared:.0f}", f"{row.chance:.1f}")),
+                _which(row),
+            )
+            for row in select(found.circuits, others=others, order=SIGNED)
+            if row.ranking != RANDOM
+        ),
+        "The smallest sets of heads",
+    )
+
+
+def smallest(found: Explained) -> str:
+    """The ranking that needs the fewest heads for most of the prediction."""
+    said, total = list[str](), found.faithfulness[-1].heads
+    others = complements(found)[0].others
+    for level in LEVELS[1:3]:
+        rows = select(found.circuits, level=level, others=others, order=SIGNED)
+        best = min((row for row in rows if row.ranking != RANDOM), key=lambda row: row.heads)
+        random = next(row for row in rows if row.ranking == RANDOM)
+        said.append(
+            f"{best.heads} of {amount(total, 'head')} keep {percent(level)} of the prediction, "
+            "the best "
+            f"by {ranking_label(found, best.ranking)}; of random heads, {random.heads} do."
+        )
+    return " ".join(said)
+
+
+def _which(row: CircuitRow) -> str:
+    """The heads of both halves' sets, if they are few."""
+    sets = [each.split() for each in row.names.split(" | ")]
+    both = [name for name in sets[0] if name in sets[-1]]
+    more = f" and {len(both) - NAMED} more" if len(both) > NAMED else ""
+    return f"{' '.join(both[:NAMED])}{more}"
+
+
+def faithfulness_curve(rows: Sequence[FaithfulnessRow], label: Callable[[str], str]) -> Figure:
+    """Faithfulness with its interval, one line for each ranking."""
+    figure = new_figure(5.8, 3.4)
+    axes = figure.subplots()
+    for level in (0, 1):
+        axes.axhline(level, color=MUTED, linewidth=0.7, linestyle="--", zorder=0)
+    for number, ranking in enumerate(dict.fromkeys(row.ranking for row in rows)):
+        here = [row for row in rows if row.ranking == ranking]
+        colour = MUTED if ranking == RANDOM else COLOURS[number % len(COLOURS)]
+        sizes, values = [row.heads for row in here], [row.value for row in here]
+        ends = [row.low for row in here], [row.high for row in here]
+        axes.fill_between(sizes, *ends, color=colour, alpha=0.12, linewidth=0, zorder=0)
+        axes.plot(
+            sizes,
+            values,
+            color=colour,
+            marker=MARKERS[number % len(MARKERS)],
+            markersize=2.5,
+            linewidth=1.2,
+            label=label(ranking),
+        )
+        say(
+            axes.scatter(sizes, values, s=30, alpha=0, zorder=4),
+            [
+                f"{label(ranking)}, {amount(row.heads, 'head')}: "
+                f"{within(row.value, row.low, row.high)}"
+                for row in here
+            ],
+        )
+    values = [row.value for row in rows]
+    axes.set(
+        xlabel=f"heads that are kept, of {rows[-1].heads}",
+        ylabel="faithfulness",
+        ylim=(min(-0.2, *values) - 0.05, max(1.2, *values) + 0.05),
+    )
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    figure.legend(loc="outside right upper")
+    return figure

@@ -1,0 +1,219 @@
+"""What an explanation shows of several heads that are replaced together."""
+
+from collections.abc import Iterator, Sequence
+from math import isnan
+
+from headcount.core import Block, Heading, Table, Text, amount
+from headcount.explanation import EFFECTS
+from headcount.explanation.result import EffectWords, Explained, JointRow
+from headcount.numbers import nats, within
+from headcount.pages import MEASURES
+from headcount.results import Signature
+
+FEW = 5
+"""Number of heads that a terminal shows, and largest number of best ones that sentences name."""
+
+
+def together_blocks(found: Explained) -> Iterator[Block]:
+    """The effects of several heads, and whether single effects add up to them."""
+    if not found.joint:
+        return
+    yield Heading("Several heads together")
+    yield Text(chosen_words(found))
+    yield Text(preferred_words(found))
+    yield Text(" ".join(_misleading(found)))
+    yield together_table(found, found.joint)
+    yield from _names(found)
+
+
+def chosen_words(found: Explained) -> str:
+    """On which prompts the best heads were chosen, and what stands beside them."""
+    chosen = (
+        "The best heads of each half of the prompts were chosen on the other half."
+        if found.is_split
+        else "The best heads were chosen on the prompts that they are measured on."
+    )
+    several = len(found.prompts) > 1
+    over = ", with its interval over prompts, not over sets" if several else ""
+    said = [
+        f"{chosen} Beside them stand the sum of their single effects, and as many random heads of "
+        f"{_drawn(found)}: the mean of {amount(_draws(found), 'set')}{over}."
+    ]
+    if _has_spread(found):
+        said.append("“Sets” are the smallest and the largest of these sets.")
+    if any(row.effect == "restored" for row in found.joint):
+        said.append(
+            "“Left” is what is then predicted; into the second prompt, what the second prompt then "
+            "predicts."
+        )
+    return " ".join(said)
+
+
+def _drawn(found: Explained) -> str:
+    """Which layers random heads are from."""
+    few = sorted({row.heads for row in found.joint if row.drawn == "all"})
+    if not few:
+        return "the same layers"
+    which = "any layer, since fewer than 20 different sets of the same layers exist"
+    if any(row.drawn == "layers" for row in found.joint):
+        named = ", ".join(map(str, few))
+        return f"the same layers (for some sets of {named} of {which})"
+    return which
+
+
+def _draws(found: Explained) -> int:
+    """Number of sets of random heads."""
+    return int(Signature.parse(found.record.signature).get("draws") or 1)
+
+
+def _has_spread(found: Explained) -> bool:
+    """Whether sets of random heads differ; older results do not say it."""
+    return _draws(found) > 1 and not any(isnan(row.random_least) for row in found.joint)
+
+
+def few_together(found: Explained) -> list[JointRow]:
+    """The rows of the largest number of best heads that is not above a few."""
+    sizes = {row.heads for row in found.joint}
+    size = max((each for each in sizes if each <= FEW), default=min(sizes, default=0))
+    return [row for row in found.joint if row.heads == size]
+
+
+def _counts(found: Explained) -> bool:
+    """Whether it was counted in how many of several prompts the target is preferred."""
+    return len(found.prompts) > 1 and not any(isnan(row.preferred) for row in found.joint)
+
+
+def preferred_words(found: Explained) -> str:
+    """In how many prompts the target is preferred to its rival, with and without some heads."""
+    if not _counts(found):
+        return ""
+    rivals = [row for row in found.prompts if row.against]
+    among = "prompts" if len(rivals) == len(found.prompts) else "prompts with a rival"
+    said = [
+        "The model prefers the target to its rival in "
+        f"{sum(row.value > 0 for row in rivals)} of {len(rivals)} {among}"
+    ]
+    rows = [row for row in few_together(found) if row.effect != "restored"]
+    said += [
+        f"without the best {amount(row.heads, 'head')} by “{words_of(found, row.ranking).label}” "
+        f"in {_number(row.preferred)}, without random ones in {_number(row.random_preferred)}"
+        for row in rows
+        if row.effect == rows[0].effect
+    ]
+    how = f" (effect “{words_of(found, rows[0].effect).label}”)" if rows else ""
+    random = "those with random heads (the mean over sets) in brackets"
+    last = f"The last column has these numbers, {random}."
+    if any(row.effect == "restored" for row in found.joint):
+        second = sum(row.second > 0 for row in rivals)
+        last += (
+            " Into the second prompt, they are of second prompts, of which "
+            f"{second} prefer the target as they are."
+        )
+    return f"{'; '.join(said)}{how}. {last}"
+
+
+def _number(mean: float) -> str:
+    """A number of prompts, or the mean of several."""
+    return f"{round(mean, 1):g}"
+
+
+def together_table(found: Explained, rows: Sequence[JointRow]) -> Table:
+    """The effects of several heads together."""
+    has_spread, counts = _has_spread(found), _counts(found)
+    headers = ("effect", "best by", "heads", "together", "sum of single effects", "random")
+    return Table.of(
+        (
+            *headers,
+            *(("sets",) if has_spread else ()),
+            "left",
+            *(("preferred",) if counts else ()),
+        ),
+        (
+            (
+                *(
+                    words_of(found, row.effect).label,
+                    words_of(found, row.ranking).label,
+                    str(row.heads),
+                ),
+                within(row.value, row.low, row.high),
+                nats(row.singles),
+                within(row.random, row.random_low, row.random_high),
+                *((f"{nats(row.random_least)} to {nats(row.random_most)}",) if has_spread else ()),
+                nats(_left(found, row)),
+                *(
+                    (f"{_number(row.preferred)} ({_number(row.random_preferred)})",)
+                    if counts
+                    else ()
+                ),
+            )
+            for row in rows
+        ),
+        "Effects of several heads together",
+    )
+
+
+def _names(found: Explained) -> Iterator[Block]:
+    """Which heads are the best by each effect."""
+    largest = {row.ranking: row for row in sorted(found.joint, key=lambda row: row.heads)}
+    yield Text(
+        "The best heads, the best one first; those of a smaller number are the first of them."
+    )
+    heads = ("in prompts 1, 3, …", "in prompts 2, 4, …") if found.is_split else ("heads",)
+    yield Table.of(
+        ("best by", *heads),
+        (
+            (words_of(found, ranking).label, *(row.names.split(" | ") * 2)[: len(heads)])
+            for ranking, row in largest.items()
+        ),
+        "The best heads by each effect",
+    )
+
+
+def _left(found: Explained, row: JointRow) -> float:
+    """What is predicted with the heads replaced."""
+    if row.effect == "restored":
+        return found.record.second + row.value
+    return found.record.value - row.value
+
+
+def _misleading(found: Explained) -> Iterator[str]:
+    """Where single effects add up to something else, by the largest number of heads."""
+    rows = found.joint
+    wrong = {row.effect: row for row in rows if row.effect == row.ranking and row.misleads}
+    for is_less, than, why in (
+        (
+            True,
+            "smaller",
+            "The sum counts an effect several times where heads share it, for example where one "
+            "reads what another writes",
+        ),
+        (
+            False,
+            "larger",
+            "A single effect is small where other heads make up for the missing one, and the sum "
+            "lacks what they make up for",
+        ),
+    ):
+        said = [
+            f"{words_of(found, row.effect).label} {nats(row.value)}, not {nats(row.singles)} "
+            f"({amount(row.heads, 'head')})"
+            for row in wrong.values()
+            if (abs(row.value) < abs(row.singles)) == is_less
+        ]
+        if said:
+            yield (
+                f"The best heads together have a {than} effect than the sum of their single "
+                f"effects: {'; '.join(said)}. {why}. Which heads do was not measured."
+            )
+
+
+def words_of(found: Explained, effect: str) -> EffectWords:
+    """What an effect is called, also in a result of a version that did not store it."""
+    return found.record.words.get(effect) or EFFECTS[effect].words()
+
+
+def ranking_label(found: Explained, ranking: str) -> str:
+    """What a ranking is called."""
+    if ranking in found.record.words or ranking in EFFECTS:
+        return words_of(found, ranking).label
+    return MEASURES[ranking].label if ranking in MEASURES else ranking.replace("_", " ")

@@ -1,0 +1,248 @@
+"""What heads are worth: a head's effect, its rank and sentence, and how large an effect is."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import NormalDist, median
+
+from headcount import numbers
+from headcount.core import sorted_by
+from headcount.pages.names import MEASURES, SITE_TITLES
+from headcount.results import (
+    METRICS,
+    Analysis,
+    Effect,
+    HeadRow,
+    ImportanceRecord,
+    loss_unit,
+    p_beside,
+)
+from headcount.statistics import power_of, smallest_seen
+from headcount.vocabulary import WORTH
+
+SURE = 0.05
+"""Level of significance: heads with a smaller p matter."""
+NAMED = 3
+"""Largest number of harmful heads that are named."""
+LARGE: Mapping[str, float] = {"loss": 0.05, "bleu": 0.5, "chrf": 0.5, "perplexity": 0.5}
+"""Size beyond which an effect is counted, by quantity: the loss's unit, points of BLEU and chrF."""
+LARGE_SHARE = 0.01
+"""That size of all other scores, which are shares or correlations."""
+SMALL: Mapping[str, float] = {"loss": 0.01}
+"""Effect whose power is said, in the loss's unit."""
+
+
+def verdict(effects: Iterable[Effect], record: ImportanceRecord) -> list[str]:
+    """Sentences on how many heads matter, and on what the test can see; none without a test.
+
+    Args:
+        effects: the effect of every head taken alone; p is NaN if it was not tested.
+        record: what was measured.
+    """
+    tested = [each for each in effects if math.isfinite(each.p)]
+    if not tested:
+        return []
+    sure = [each for each in tested if each.p < SURE]
+    harmful = [each.head for each in sure if each.delta <= 0]
+    helping = [each for each in sure if each.delta > 0]
+    open_ = len(tested) - len(sure)
+    parts = [
+        f"Taken alone, {numbers.count(len(helping)) if helping else 'none'} of "
+        f"{numbers.count(len(tested))} heads {'matters' if len(helping) < 2 else 'matter'} "
+        f"(p < {SURE} after correction for {numbers.of(len(tested), 'test', 'tests')})"
+    ]
+    if helping:
+        parts.append(large([each.delta for each in helping], record))
+    if harmful:
+        verb = "harms" if len(harmful) == 1 else "harm"
+        names = f" ({', '.join(harmful)})" if len(harmful) <= NAMED else ""
+        parts.append(f"{numbers.count(len(harmful))} {verb} the model{names}")
+    if open_:
+        parts.append(f"for {numbers.of(open_, 'head', 'heads')} the effect is within noise")
+    return [f"{numbers.listed(parts)}.", *_seen(tested, record)]
+
+
+def large(deltas: Iterable[float], record: ImportanceRecord) -> str:
+    """How many effects are large, in words: `3 by more than 0.05 nats`."""
+    least = LARGE.get(record.quantity, LARGE_SHARE)
+    number = sum(delta > least for delta in deltas)
+    return f"{numbers.count(number) if number else 'none'} by more than {least:g} {_unit(record)}"
+
+
+def _seen(tested: Sequence[Effect], record: ImportanceRecord) -> list[str]:
+    """What a test of this size can see, by the median standard error of the heads."""
+    z = NormalDist().inv_cdf(0.975)
+    errors = [each.high - each.low for each in tested if math.isfinite(each.high - each.low)]
+    error = median(errors) / (2 * z) if errors else 0.0
+    if not error:
+        return []
+    least, unit = numbers.effect(smallest_seen(error, len(tested))), _unit(record)
+    said = f"Such a test sees an effect of {least} {unit} in 80\u202f% of cases"
+    small = SMALL.get(record.quantity)
+    if small is not None:
+        share = numbers.percent(power_of(small, error, len(tested)))
+        said += f", and one of {small:g} {unit} in {share}"
+    return [f"{said} (median over heads)."]
+
+
+def _unit(record: ImportanceRecord) -> str:
+    return loss_unit(record.metric) if record.quantity == "loss" else record.quantity_words
+
+
+def scores_of(rows: Sequence[HeadRow]) -> list[str]:
+    """The score columns that a head has a number in, the measured effect first."""
+    own = ("ablation_low", "ablation_high", "ablation_p")
+    found = [key for key, name in MEASURES.items() if name.group == WORTH and key not in own]
+    return [key for key in found if ranked(rows, key)]
+
+
+def ranked(rows: Sequence[HeadRow], score: str) -> list[HeadRow]:
+    """The heads that have a score, the most important first."""
+    known = [row for row in rows if math.isfinite(row.values.get(score, math.nan))]
+    return sorted_by(known, lambda row: row.values[score], descending=True)
+
+
+def effect_of(row: HeadRow, score: str) -> Effect:
+    """A head's score with the interval and p-value that only measured effects have."""
+    interval = ("ablation_low", "ablation_high", "ablation_p") if score == "ablation_delta" else ()
+    rest = [row.values.get(key, math.nan) for key in interval] or [math.nan] * 3
+    low, high, p = rest
+    p = p_beside(p, low, high)
+    return Effect(
+        site=row.site,
+        layer=row.layer,
+        head=row.head,
+        delta=row.values[score],
+        low=low,
+        high=high,
+        p=p,
+    )
+
+
+def lede(importance: ImportanceRecord, rows: list[HeadRow], effects: list[Effect]) -> str:
+    """The findings of ablation over all heads, in words."""
+    verb = "rises" if importance.rises else "drops"
+    what = importance.quantity_words
+    best = effects[0]
+    if best.delta <= 0:
+        return f"Taken alone, no head helps: removing any one of them does not make {what} worse."
+    within = f" (95\u202f% interval {interval(best)})" if math.isfinite(best.low) else ""
+    first = (
+        f"Without {rows[0].head}, {what} {verb} by {numbers.effect(best.delta)}{within}, more than "
+        "without any other head. The largest of many effects is likely to be smaller on other data."
+    )
+    return " ".join([first, *verdict(effects, importance)])
+
+
+def mattering(run: Analysis) -> frozenset[str] | None:
+    """Heads without which the model gets worse beyond chance; None if that was not tested."""
+    tested = [row for row in run.rows if math.isfinite(_effect_p(row))]
+    if run.importance is None or not tested:
+        return None
+    return frozenset(
+        row.head for row in tested if _effect_p(row) < SURE and row.values["ablation_delta"] > 0
+    )
+
+
+def without(run: Analysis, row: HeadRow) -> str:
+    """What happens to the model without a head, in a sentence; empty if that was not measured."""
+    if run.importance is None or "ablation_delta" not in row.values:
+        return ""
+    effect = effect_of(row, "ablation_delta")
+    if not math.isfinite(effect.delta):
+        return ""
+    up, down = ("rises", "drops") if run.importance.rises else ("drops", "rises")
+    within = f" (95\u202f% {interval(effect)})" if math.isfinite(effect.low) else ""
+    noise = ""
+    if math.isfinite(effect.p):
+        p = numbers.probability(effect.p)
+        noise = f"; {'beyond' if effect.p < SURE else 'within'} chance, corrected p {p}"
+    by = numbers.effect(abs(effect.delta))
+    verb = up if effect.delta >= 0 else down
+    return f"Without it, {run.importance.quantity_words} {verb} by {by}{within}{noise}."
+
+
+def _effect_p(row: HeadRow) -> float:
+    return effect_of(row, "ablation_delta").p if "ablation_delta" in row.values else math.nan
+
+
+def answer(run: Analysis) -> str:
+    """Which heads matter and how much, for the opening; empty if nothing was scored."""
+    importance, scores = run.importance, scores_of(run.rows)
+    if importance is None or not scores:
+        return ""
+    rows = ranked(run.rows, scores[0])
+    if scores[0] != "ablation_delta":
+        return by_score(scores[0], rows)
+    effects = [effect_of(row, scores[0]) for row in rows]
+    sentences = [*verdict(effects, importance)]
+    best, what = effects[0], importance.quantity_words
+    if best.delta > 0:
+        within = f" (95\u202f% {interval(best)})" if math.isfinite(best.low) else ""
+        verb = "rises" if importance.rises else "drops"
+        sentences.append(
+            f"Most: without {rows[0].head}, {what} {verb} by {numbers.effect(best.delta)}{within}."
+        )
+    return " ".join([*sentences, *filter(None, [site_sentence(importance)])])
+
+
+def measured(importance: ImportanceRecord) -> str:
+    """The data, the dense model's numbers, and how heads were removed, in words."""
+    examples = numbers.of(importance.num_examples, "example", "examples")
+    parts = [f"Measured on {examples} of the task {importance.task}"]
+    known = [("loss", importance.loss)]
+    if importance.metric != "loss":
+        known.append((METRICS.get(importance.metric, importance.metric), importance.score))
+    dense = [f"{name} {numbers.effect(value)}" for name, value in known if math.isfinite(value)]
+    if dense:
+        parts.append(f"; the dense model has {numbers.listed(dense)}")
+    if importance.replacement_words:
+        parts.append(f". Removing a head means: {importance.replacement_words}")
+    return " ".join(["".join(parts) + ".", *filter(None, [importance.average_words])])
+
+
+def site_sentence(importance: ImportanceRecord) -> str:
+    """The effect of removing all heads of a site, for every site, the worst first."""
+    known = [each for each in importance.sites if math.isfinite(each.delta)]
+    if not known:
+        return ""
+    verb = "rises" if importance.rises else "drops"
+    what = importance.quantity_words
+    parts = [
+        f"by {numbers.effect(each.delta)} without any {SITE_TITLES[each.site].lower()}"
+        for each in sorted_by(known, lambda each: each.delta, descending=True)
+    ]
+    return f"{what[0].upper()}{what[1:]} {verb} {numbers.listed(parts)}."
+
+
+def interval(effect: Effect) -> str:
+    """The two ends of the interval, e.g. "0.031 to 0.052"."""
+    if not math.isfinite(effect.low):
+        return ""
+    return f"{numbers.effect(effect.low)} to {numbers.effect(effect.high)}"
+
+
+def said(effect: Effect) -> str:
+    """An effect of a head with its interval and p, where it has them."""
+    within = f", 95\u202f% {interval(effect)}" if math.isfinite(effect.low) else ""
+    p = numbers.probability(effect.p)
+    luck = f", corrected p {p}" if math.isfinite(effect.p) else ""
+    return f"{effect.head}: {numbers.effect(effect.delta)}{within}{luck}"
+
+
+def by_score(score: str, rows: list[HeadRow]) -> str:
+    """Which head is worth the most by a score that is no measured effect."""
+    best, label = rows[0], MEASURES[score].label
+    return (
+        f"Ablation was not measured. By {label}, {best.head} is worth the most "
+        f"({numbers.effect(best.values[score])})."
+    )
+
+
+def best_alone(importance: ImportanceRecord) -> str:
+    """How the best head of each layer was chosen, and what its numbers are worth."""
+    if all(each.halves for each in importance.single_heads):
+        return (
+            "Each half of the examples chose a head that was measured on the other half, so its "
+            "numbers are not optimistic. The name is the choice of all examples."
+        )
+    return "The best head was chosen on the same examples, so its numbers are optimistic."

@@ -1,0 +1,105 @@
+"""What probes show: what the heads know together, and what each adds."""
+
+from collections.abc import Iterator, Sequence
+
+from headcount import numbers
+from headcount.core import Block, Chart, Document, Heading, Table, Text
+from headcount.probing.figures import PROBE_FIGURES, VARIANTS
+from headcount.probing.page import probe_heads
+from headcount.probing.result import Probed, ProbeRow
+
+PROBE_TITLES = {
+    "attention": "heads of words, from attention",
+    "words": "heads of words, from attention and word vectors",
+    "edges": "pairs of words, from attention",
+    "structure": "trees, from hidden states",
+    "layers": "tags and relations, from hidden states",
+}
+METRIC_TITLES = {
+    "uas": "right head (UAS)",
+    "las": "right head and relation (LAS)",
+    "uas-tree": "UAS, best tree",
+    "las-tree": "LAS, best tree",
+    "edge-accuracy": "arc or none",
+    "edge-accuracy-selectivity": "arc or none, less random labels",
+    "relation-accuracy": "which relation",
+    "relation-accuracy-selectivity": "which relation, less random labels",
+    "uuas": "edges of trees (UUAS)",
+    "spearman-distance": "rank correlation of distances",
+    "spearman-depth": "rank correlation of depths",
+    "root": "root",
+    "tag-accuracy": "part of speech",
+}
+_SHOWN_HEADS = 8
+
+
+def probes_document(found: Probed) -> Document:
+    """The document of probes."""
+    return Document(
+        "What the heads know together",
+        (
+            Text(_lede(found), "lede"),
+            *_heads(found),
+            *(block for name in PROBE_TITLES for block in _numbers(found, name)),
+            *(
+                Chart(name, says, lambda draw=draw: draw(found), is_detail=True)
+                for name, (says, draw) in PROBE_FIGURES.items()
+            ),
+        ),
+    )
+
+
+def _heads(found: Probed) -> Iterator[Block]:
+    """The heads that add most to the attention probe."""
+    rows = [
+        (row.head, row.from_dependent, row.from_head, row.contribution)
+        for row in [*probe_heads(found).values()][:_SHOWN_HEADS]
+    ]
+    if rows:
+        yield Heading("Heads that add most to the attention probe")
+        yield Text(
+            "Weights of the attention from a word to a candidate head and back, and by how much "
+            "the head raises the right candidate above the mean of all."
+        )
+        yield Table.of(("head", "from the word", "from its head", "adds"), rows)
+
+
+def _numbers(found: Probed, name: str) -> Iterator[Block]:
+    """The numbers of one probe over all relations."""
+    if rows := _shown(found, name):
+        headers = ("what is probed", "what is right", "share", "95 % interval")
+        yield Heading(f"Probe of {PROBE_TITLES[name]}")
+        yield Table.of(headers, map(_cells, rows))
+
+
+def _lede(found: Probed) -> str:
+    record = found.record
+    sizes = (
+        f"Probes were trained on {numbers.count(record.train_sentences)} sentences and measured on "
+        f"{numbers.count(record.test_sentences)} others."
+    )
+    own = found.find(probe="attention", variant="trained", metric="uas")
+    base = found.find(probe="attention", variant="offset", metric="uas")
+    if own is None or base is None:
+        return sizes
+    return (
+        f"One weight for each head gives {numbers.percent(own.value)} of the words their right "
+        f"head; the best fixed offset gives {numbers.percent(base.value)}. {sizes}"
+    )
+
+
+def _shown(found: Probed, name: str) -> Sequence[ProbeRow]:
+    """The rows over all relations; of structural probes, those of the first rank."""
+    rows = [row for row in found.rows if row.probe == name and row.relation == "all"]
+    rank = rows[0].rank if rows else None
+    return [row for row in rows if row.metric in METRIC_TITLES and row.rank == rank]
+
+
+def _cells(row: ProbeRow) -> tuple[str, ...]:
+    place = "" if row.layer is None else f", hidden state {row.layer}"
+    return (
+        VARIANTS.get(row.variant, row.variant) + place,
+        METRIC_TITLES[row.metric],
+        f"{100 * row.value:.1f} %",
+        numbers.ends(100 * row.low, 100 * row.high, "{:.1f}".format) + " %",
+    )

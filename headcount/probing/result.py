@@ -1,0 +1,141 @@
+"""Probes: a row for each number, a row for each head's weights, and the record, `probes.json`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, final
+
+from headcount.results import ModelRecord, Result, find, table
+
+_NUMBERS = "the numbers of probes"
+
+
+@final
+@dataclass(frozen=True)
+class ProbeRow:
+    """One number of one probe."""
+
+    probe: str
+    """Name of the probe: attention, words, edges, structure or layers."""
+    layer: int | None = field(default=None, kw_only=True)
+    """Number of the hidden state, 0 for the embeddings; None for a probe of attention."""
+    rank: int | None = field(default=None, kw_only=True)
+    """Rank of a structural probe; None for others."""
+    variant: str
+    """What was probed: trained, or a control or baseline such as random-init."""
+    relation: str = field(default="all", kw_only=True)
+    """Relation that the number is for; `all`, or `macro` for the mean over frequent relations."""
+    metric: str
+    """Name of the metric: uas, las, accuracy, uuas, spearman, root ..."""
+    value: float
+    low: float
+    """Lower end of the 95 % interval by a bootstrap over sentences."""
+    high: float
+    """Upper end of that interval."""
+    cases: int
+    """Number of cases that the number is over."""
+
+
+@final
+@dataclass(frozen=True)
+class ProbeTree:
+    """The tree that a structural probe predicts for one test sentence, beside the gold one."""
+
+    layer: int
+    """Number of the hidden state."""
+    words: tuple[str, ...]
+    heads: tuple[int, ...]
+    """Index of each word's head in the gold tree; the number of words for the root."""
+    counts: tuple[bool, ...]
+    """Whether each word is in the tree: all but punctuation."""
+    edges: tuple[tuple[int, ...], ...]
+    """The two words of every predicted edge."""
+
+    @property
+    def gold(self) -> tuple[tuple[int, int], ...]:
+        """The two words of every gold arc between words of the tree."""
+        return tuple(
+            (min(word, head), max(word, head))
+            for word, head in enumerate(self.heads)
+            if head < len(self.words) and self.counts[word] and self.counts[head]
+        )
+
+
+@final
+@dataclass(frozen=True)
+class ProbeWeight:
+    """What one head adds to the attention probe."""
+
+    head: str
+    """Name of the head."""
+    from_dependent: float
+    """Weight of the attention from a word to its candidate head: w."""
+    from_head: float
+    """Weight of the attention from a candidate head to the word: u."""
+    contribution: float
+    """Nats by which the head raises the right candidate above the mean of all, on test words."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class ProbeRecord(ModelRecord):
+    """Facts about probes that their tables do not hold."""
+
+    FILE = "probes.json"
+    COMMAND = "headcount probe"
+
+    model_type: str
+    """Architecture of the model, by transformers' name."""
+    probes: tuple[str, ...]
+    """Probes that were trained."""
+    train: tuple[str, ...]
+    """Files that were trained on."""
+    test: tuple[str, ...]
+    """Files that were tested on."""
+    train_sentences: int
+    """Number of training sentences."""
+    train_words: int
+    """Number of words in them."""
+    test_sentences: int
+    """Number of test sentences."""
+    test_words: int
+    """Number of words in them."""
+    overlap: int = 0
+    """Number of test sentences that are among the training sentences, too."""
+    vectors: str | None = None
+    """Source of the word vectors; None if no probe used them."""
+    vectors_found: float | None = None
+    """Share of the test words that have a vector."""
+    min_cases: int = 100
+    """Number of cases that a relation needs to be ranked."""
+    layers: int = 0
+    """Number of layers whose attention was read."""
+    heads: int = 0
+    """Number of heads whose attention was read."""
+    feature_bytes: int = 0
+    """Largest size of word-level features on disk."""
+    trees: tuple[ProbeTree, ...] = ()
+    """Trees that structural probes predict for some test sentences."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """Versions of Python and of the packages that the numbers depend on."""
+
+
+@final
+@dataclass(frozen=True)
+class Probed(Result[ProbeRecord]):
+    """The results of probes."""
+
+    DOCUMENTS = ("probes.md", "probes.html")
+
+    record: ProbeRecord
+    """Facts about the probes."""
+    rows: tuple[ProbeRow, ...] = table("probes.parquet", _NUMBERS)
+    """Every number."""
+    weights: tuple[ProbeWeight, ...] = table("probe_weights.parquet", _NUMBERS)
+    """Weights of the attention probe, one a head; empty without that probe."""
+
+    def find(self, **wanted: Any) -> ProbeRow | None:
+        """The first row with some fields; None if there is none.
+
+        >>> probed.find(probe="attention", variant="trained", metric="uas")  # doctest: +SKIP
+        """
+        return find(self.rows, **wanted)

@@ -1,0 +1,163 @@
+"""What a curve shows: how good a model is with fewer and fewer heads, by method."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from headcount import models, pruning, tasks
+from headcount.core import Block, Document, Heading, Heads, Table, Text, amount
+from headcount.pages import curve_charts
+from headcount.results import METRICS, RANDOM, Curve, CurvePoints, CurveRecord, loss_unit
+
+
+def curve_of(
+    points: CurvePoints,
+    loaded: "models.Loaded",
+    splits: "tasks.TaskSplits",
+    methods: "Mapping[str, pruning.Method]",
+    signature: str,
+    left_out: Mapping[str, str] | None = None,
+) -> Curve:
+    """The curve of some points, with what its rows do not hold.
+
+    Args:
+        points: the points.
+        loaded: the model.
+        splits: the data that heads were chosen and points were measured on.
+        methods: the methods, by their name in the table.
+        signature: the signature of everything that the points depend on.
+        left_out: the reason for each method that could not choose heads of this model.
+    """
+    without = left_out or {}
+    measured = {name: each for name, each in methods.items() if name not in without}
+    updates = {name: tuning.updates for name, tuning in pruning.trained(measured).items()}
+    task = splits.dev
+    record = CurveRecord(
+        metric=task.metric,
+        heads=loaded.heads.counts,
+        warnings=(
+            *splits.warnings,
+            *(f"{name} is left out: {why.rstrip('.')}" for name, why in without.items()),
+        ),
+        sentences=tuple(sentences(points, task.metric, task.higher_is_better, updates)),
+        signature=signature,
+    )
+    return Curve(record, points)
+
+
+def curve_document(found: Curve, roles: Mapping[str, Sequence[str]] | None = None) -> Document:
+    """The document of a curve: a table for each number, their summary, and figures.
+
+    Args:
+        found: the curve.
+        roles: roles of every head; None without an analysis of the model.
+    """
+    record, points, heads = found.record, found.points, Heads(found.record.heads)
+    charts = curve_charts(points, heads, record.metric, roles)
+    return Document(
+        "How many heads can be pruned",
+        (
+            *(Text(sentence, "lede") for sentence in record.sentences),
+            Text(f"{heads}."),
+            *(each for each in charts if not each.is_detail),
+            *(
+                block
+                for column, title in _columns(points, record.metric)
+                for block in _numbers(points, column, title)
+            ),
+            *(each for each in charts if each.is_detail),
+        ),
+    )
+
+
+def _numbers(points: CurvePoints, column: str, title: str) -> Iterator[Block]:
+    yield Heading(title)
+    yield numbers_table(points, column)
+
+
+def numbers_table(points: CurvePoints, column: str) -> Table:
+    """A row for each method, a column for each budget; random shows mean and range of its seeds.
+
+    Args:
+        points: the curve.
+        column: `score` or `loss`, with the prefix `test_` for the test set.
+    """
+    dense, keeps, controls = points.dense, points.keeps, points.controls
+    headers = ["heads kept", f"{dense.keep} (all)"]
+    headers += [f"{dense.keep} (all), control"] if controls else []
+    rows = []
+    for method in points.methods:
+        row = [method, _cell(points.values(method, dense.keep, column) or [dense.numbers[column]])]
+        if controls:
+            row.append(_cell([controls[method].numbers[column]] if method in controls else []))
+        rows.append([*row, *(_cell(points.values(method, keep, column)) for keep in keeps)])
+    return Table.of([*headers, *map(str, keeps)], rows)
+
+
+def sentences(
+    points: CurvePoints,
+    metric: str,
+    higher_is_better: bool,
+    updates: Mapping[str, int] | None = None,
+) -> list[str]:
+    """Sentences on the best method over all budgets, and on those no better than random heads.
+
+    Both are on the development data.
+
+    Args:
+        points: the points.
+        metric: name of the score.
+        higher_is_better: whether a better model has a higher score.
+        updates: number of weight updates per point, for the methods that train weights.
+    """
+    column = "score" if "score" in points else "loss"
+    more_is_better = column == "score" and higher_is_better
+    reported = [_trained(points, method, number) for method, number in (updates or {}).items()]
+    mean = {method: points.mean(method, column) for method in points.methods}
+    if not all(map(math.isfinite, mean.values())):  # no budget, or a broken model
+        return reported
+    sign = 1 if more_is_better else -1
+    ranked = sorted(mean, key=lambda name: sign * mean[name], reverse=True)
+    name = METRICS.get(metric, metric) if column == "score" else "loss"
+    best = [
+        f"Best mean {name} on dev over the budgets: {one} ({_number(mean[one])})."
+        for one in [method for method in ranked if method != RANDOM][:1]
+    ]
+    if RANDOM in mean:
+        others = [one for one in ranked if one != RANDOM]
+        below = [one for one in others if sign * (mean[one] - mean[RANDOM]) <= 0]
+        beside = f"No better than random: {', '.join(below)}" if below else "Every method is better"
+        best.append(f"Random heads: {_number(mean[RANDOM])}{f'. {beside}' if others else ''}.")
+    return [*best, *reported]
+
+
+def _trained(points: CurvePoints, method: str, updates: int) -> str:
+    """What sets a method's points apart from the dense model as it was given."""
+    along = f"{method} also trained the weights, {amount(updates, 'update')} per point. "
+    if method in points.controls:
+        return (
+            along + "Compare it with its control: the dense model after as many updates, without a "
+            "teacher."
+        )
+    return along + "The dense model was not trained: there is no control."
+
+
+def _columns(points: CurvePoints, metric: str) -> list[tuple[str, str]]:
+    """The available numbers with their titles, the test set first."""
+    names = {"score": METRICS.get(metric, metric), "loss": f"Loss ({loss_unit(metric)})"}
+    return [
+        (f"{prefix}{column}", f"{title}, {data}")
+        for prefix, data in (("test_", "test set"), ("", "development set"))
+        for column, title in names.items()
+        if f"{prefix}{column}" in points
+    ]
+
+
+def _cell(values: Sequence[float]) -> str:
+    if len(values) < 2:
+        return _number(values[0]) if values else "–"
+    mean = sum(values) / len(values)
+    return f"{_number(mean)} ({_number(min(values))} to {_number(max(values))})"
+
+
+def _number(value: float) -> str:
+    return f"{value:.2f}" if abs(value) >= 1 else f"{value:.3f}"

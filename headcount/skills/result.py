@@ -1,0 +1,211 @@
+"""Skills: what the heads of a language model do with needles, tasks and repeated tokens."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isnan
+from pathlib import Path
+from typing import final
+
+from headcount.core import InputError, sorted_by
+from headcount.results import ModelRecord, Result, table
+from headcount.vocabulary import SKILLS
+
+
+@final
+@dataclass(frozen=True)
+class SkillRow:
+    """The scores of one head.
+
+    Each is a mean with its 95 % interval (Student, `_low` and `_high`), and the same over either
+    half of its needles, prompts or texts (`_first` and `_second`).
+    """
+
+    head: str
+    """Name of the head."""
+    retrieval: float
+    """Share of an answer that the head copies, over the needles that were found; NaN for none."""
+    retrieval_low: float
+    retrieval_high: float
+    retrieval_first: float
+    retrieval_second: float
+    function_vector: float
+    """By how much the head's mean output in clean few-shot prompts raises the probability of the
+    answer in a shuffled one, over the tasks that the model does; NaN if it does none."""
+    function_vector_low: float
+    function_vector_high: float
+    function_vector_first: float
+    function_vector_second: float
+    induction: float
+    """Weight on the token after the earlier copy of the query's own, in repeated random tokens."""
+    induction_low: float
+    induction_high: float
+    induction_first: float
+    induction_second: float
+    duplicate_token: float
+    """Weight on the earlier copy of the query's own token."""
+    duplicate_token_low: float
+    duplicate_token_high: float
+    duplicate_token_first: float
+    duplicate_token_second: float
+    previous_token: float
+    """Weight on the token before."""
+    previous_token_low: float
+    previous_token_high: float
+    previous_token_first: float
+    previous_token_second: float
+
+    def score(self, skill: str) -> tuple[float, float, float]:
+        """A score with the lower and the upper end of its interval."""
+        mean, low, high = (getattr(self, skill + end) for end in ("", "_low", "_high"))
+        return mean, low, high
+
+    def said(self, skill: str) -> str:
+        """A score with its interval: `0.97 (0.93 to 1.00)`; empty if it was not measured."""
+        (mean, low, high), show = self.score(skill), SKILLS[skill].show
+        within = "" if isnan(low) else f" ({show(low)} to {show(high)})"
+        return "" if isnan(mean) else f"{show(mean)}{within}"
+
+    @property
+    def does(self) -> tuple[str, ...]:
+        """What the head does, by the skills whose thresholds it reaches."""
+        return tuple(
+            skill.does.format(self.said(skill.key))
+            for skill in SKILLS.values()
+            if self.score(skill.key)[0] >= skill.least
+        )
+
+
+@final
+@dataclass(frozen=True)
+class RecallRow:
+    """How often a model is right without some heads."""
+
+    asked: str
+    """What it was asked: `needles` or `tasks`."""
+    removed: str
+    """Which heads are removed: `none`, the best ones by a score, or `random` ones."""
+    heads: int
+    """Number of removed heads."""
+    replaced: str
+    """What takes the place of their outputs: `zero`, or their `mean` over the texts."""
+    exact: float
+    """Share of needles whose answer was produced exactly, or of prompts whose answer was begun."""
+    exact_low: float
+    """Lower end of the 95 % interval (Wilson)."""
+    exact_high: float
+    """Upper end."""
+    recall: float
+    """Mean share of an answer's tokens that were produced; of prompts, the first token alone."""
+    cases: int
+    """Number of needles or prompts."""
+
+
+@final
+@dataclass(frozen=True)
+class TaskRow:
+    """One few-shot task: how well the model does it."""
+
+    task: str
+    """Name of the task."""
+    prompts: int
+    """Number of prompts."""
+    right: float
+    """Share of clean prompts whose likeliest next token begins the answer."""
+    right_low: float
+    """Lower end of the 95 % interval (Wilson)."""
+    right_high: float
+    """Upper end."""
+    clean: float
+    """Mean probability of the answer in clean prompts."""
+    shuffled: float
+    """The same in shuffled prompts; NaN for a task that is left out."""
+    is_done: bool
+    """Whether more than half of the answers are right; other tasks are left out of the effects."""
+
+
+@final
+@dataclass(frozen=True)
+class NeedleRow:
+    """One needle and what the model made of it, with all of its heads."""
+
+    kind: str
+    """Kind of the needle."""
+    length: int
+    """Number of tokens of the prompt."""
+    depth: float
+    """Place of the needle, as a share of the text: where it stands, between two of its lines."""
+    answer: str
+    """What the needle says."""
+    produced: str
+    """What the model said."""
+    recall: float
+    """Share of the answer's tokens that were produced."""
+
+
+@final
+@dataclass(frozen=True)
+class Overlap:
+    """How many heads two sets of best heads share."""
+
+    one: str
+    """A score."""
+    other: str
+    """Another score; or the same one, for its best heads on either half of its texts."""
+    shared: int
+    """Number of heads in both."""
+    heads: int
+    """Number of heads in each."""
+    expected: float
+    """Number that two random sets would share."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class SkillsRecord(ModelRecord):
+    """Facts about skills that their tables do not hold."""
+
+    FILE = "skills.json"
+    COMMAND = "headcount skills"
+
+    start: tuple[str, ...]
+    """Tokens in front of every prompt; none for many models."""
+    first: tuple[str, ...]
+    """Tokens in front of repeated random tokens; none if one more random token stands there."""
+    overlaps: tuple[Overlap, ...]
+    """What the best heads of every two scores have in common, and those of two halves of each,
+    which is about the most that can be hoped for."""
+
+
+@final
+@dataclass(frozen=True)
+class Skills(Result[SkillsRecord]):
+    """Scores of every head, and what a model finds without the best ones."""
+
+    DOCUMENTS = ("skills.md", "skills.html")
+
+    record: SkillsRecord
+    heads: tuple[SkillRow, ...] = table("skills.parquet", "the skills of heads", key=("head",))
+    """A row for each head."""
+    recalls: tuple[RecallRow, ...] = table("recalls.parquet", "answers without some heads")
+    """A row for each set of removed heads."""
+    needles: tuple[NeedleRow, ...] = table("needles.parquet", "what was asked and produced")
+    """A row for each needle."""
+    tasks: tuple[TaskRow, ...] = table("tasks.parquet", "how well few-shot tasks are done")
+    """A row for each few-shot task."""
+
+    def check_heads(self, folder: Path, heads: Sequence[str]) -> None:
+        """Check that the skills are of the model with the analysed heads.
+
+        Raises:
+            InputError: if they are of other heads.
+        """
+        if [row.head for row in self.heads] != [*heads]:
+            raise InputError(
+                f"Expected skills of the analysed model in {folder}, got those of one with other "
+                f"heads ({self.record.model}). Run `headcount skills` again."
+            )
+
+    def ranked(self, skill: str) -> list[SkillRow]:
+        """The heads that have a score, the best first."""
+        known = [row for row in self.heads if not isnan(row.score(skill)[0])]
+        return sorted_by(known, lambda row: row.score(skill)[0], descending=True)

@@ -81,7 +81,7 @@ def _winners(cases: int, arguments: Arguments) -> str:
         for name, (row,) in rows.items():
             truth = float(truth_DH[chosen_H, heads][int(name.split(".")[-1])])
             if row.verdict == "role":
-                found = (row.score, row.first_gain, expected[name, row.trait])
+                found = (row.score, row.first_gain, expected[row.key])
                 errors.append(tuple(each - truth for each in found))
                 truths.append(truth)
     cells = [

@@ -12,7 +12,8 @@ from sphinx.application import Sphinx
 from sphinx.ext.napoleon import Config, GoogleDocstring
 
 import headcount
-from headcount import models, reports, results
+from headcount import models, pages
+from headcount.cache import PlannedCache
 
 project = "headcount"
 author = "the authors of headcount"
@@ -131,10 +132,10 @@ def draw_gallery(app: Sphinx, error: Exception | None) -> None:
     copytree(Path(app.srcdir, "gallery"), gallery, dirs_exist_ok=True)
     smaller = {"en-de": models.place_of("headcount:en-de-36")}
     for folder in (each.parent for each in gallery.glob("*/run.json")):
-        reports.write_report(folder, smaller.get(folder.name))
+        pages.write_report(folder, smaller.get(folder.name))
     for folder in (each.parent for each in gallery.glob("*/cache.json")):
-        plan = results.PlannedCache.read(folder)
-        reports.write_documents(plan, reports.document_of(plan), folder, ("svg",))
+        plan = PlannedCache.read(folder)
+        pages.write_documents(plan, pages.document_of(plan), folder, ("svg",))
     for page in gallery.glob("*/*.html"):
         if page.stat().st_size > LARGEST:
             raise ValueError(f"{page} has {page.stat().st_size:,} bytes")

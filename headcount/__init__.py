@@ -29,7 +29,7 @@ What heads are worth:
     importance: scores of every head on a task: gradient, relevance, ablation, norm, sink
 
 What heads know together:
-    probes: small models that read trees from attention and hidden states (`probes.probe`)
+    probing: small models that read trees from attention and hidden states (`probing.probe`)
 
 Smaller models:
     TaskSplits: a task's data to choose heads with, to measure on, and held out
@@ -56,7 +56,8 @@ More of what commands do:
         (`papers.evolve`); heads along a training (`papers.follow`); a model from scratch
         (`papers.train`)
     serve: a local page on which a model answers (`serve.open_model`, `serve.run_server`)
-    reports: two runs side by side (`reports.write_comparison`)
+    compare: two runs side by side (`compare.write_comparison`)
+    pages: the page of an analysis, the documents of results, what notebooks show
     pruning: the methods; all of them under the same budgets (`pruning.curve`)
     speed: a pruned model timed beside the dense one (`speed.compare_speed`)
     training: fine-tuning without the measurements around it (`training.finetune`)

@@ -17,10 +17,10 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _stop)
-    from headcount import cli  # imports libraries, which takes a moment
+    from headcount import commands  # imports libraries, which takes a moment
 
-    cli.plain_warnings()
-    sys.exit(cli.main())
+    commands.plain_warnings()
+    sys.exit(commands.main())
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from headcount.importance import Options, gradient
 from headcount.importance.ablations import cross_fit, replacement
 from headcount.importance.score_agreement import score_deltas
 from headcount.models import load
-from headcount.probes import ProbeOptions
+from headcount.probing import ProbeOptions
 from headcount.pruning.methods.ablation import Greedy
 from headcount.skills import SkillOptions
 from headcount.tasks import Classification, Masking, Similarity, Translation

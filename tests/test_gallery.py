@@ -15,7 +15,7 @@ GALLERY = Path(__file__).parents[1] / "docs" / "gallery"
 
 def test_the_page_that_needs_a_model_has_the_styles_and_scripts_of_today() -> None:
     page = (GALLERY / "explanation" / "explanation.html").read_text(encoding="utf-8")
-    templates = files("headcount.reports.page") / "templates"
+    templates = files("headcount.pages") / "templates"
     for name in (*LOOKING_STYLES, *LOOKING_SCRIPTS, "show.js", "explained.js"):
         text = (templates / name).read_text(encoding="utf-8").strip()
         assert text in page, f"{name} is newer: run benchmarks/gallery.py with --only explanation"

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 PASTED = r"""
 import shlex, sys
-from headcount.cli.command import main
+from headcount.commands import main
 names = {}
 for block in sys.stdin.read().split("\0"):
     if block.startswith("headcount "):

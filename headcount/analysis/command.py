@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from headcount import analysis, models, pages, results
-from headcount.analysis import Options
+from headcount.analysis.options import Options
 from headcount.commands import (
     CorpusArguments,
     CorpusFiles,

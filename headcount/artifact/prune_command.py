@@ -8,7 +8,7 @@ from typing import Annotated
 
 import tyro
 
-from headcount import artifact, clusters, pruning, results, speed
+from headcount import artifact, pruning, results, speed
 from headcount.commands import (
     PLACEHOLDER_CORPUS,
     UPDATES,
@@ -233,7 +233,7 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
         method = pruning.with_options(self.options)
         if self.one_per_group is None:
             return method
-        return pruning.spare_groups(method, clusters.Clusters.read(self.one_per_group).groups)
+        return pruning.spare_groups(method, pruning.read_groups(self.one_per_group))
 
     def claim(self, policy: ResumePolicy) -> None:
         """Check that the folder is new, or holds a pruned model that is replaced."""

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from headcount import cache, models
-from headcount.cache import CacheOptions
+from headcount.cache.plan import CacheOptions
 from headcount.commands import (
     CorpusArguments,
     Flat,

@@ -11,6 +11,7 @@ from headcount.compare.pairing import match_heads
 from headcount.compare.result import Matching
 from headcount.core import InputError, write_readable
 from headcount.pages import (
+    PAGE_STYLES,
     Found,
     Grid,
     PageSection,
@@ -19,12 +20,13 @@ from headcount.pages import (
     findings,
     grids,
     headline,
-    html,
     key_of,
+    kinds_data,
     kinds_of,
     leading,
     measured,
     only_second,
+    swatches,
     without,
 )
 from headcount.results import Analysis, finding, read_run
@@ -148,7 +150,7 @@ def _does(run: Analysis, head: str, found: Found) -> tuple[str, ...]:
     return tuple(dict.fromkeys(texts))[:SHOWN]
 
 
-STYLES = (*html.STYLES, "compare.css")
+STYLES = (*PAGE_STYLES, "compare.css")
 SCRIPTS = ("elements.js", "rove.js", "table.js", "download.js", "compare.js")
 
 
@@ -212,13 +214,13 @@ def render_comparison(view: ComparisonView) -> str:
         data={
             "title": view.title,
             "names": names,
-            "kinds": html.kinds_data(view.kinds.values()),
+            "kinds": kinds_data(view.kinds.values()),
             "pairs": {pair.head: asdict(pair) for pair in view.pairs},
         },
         title=view.title,
         view=view,
         sections=view.sections,
         heads=frozenset(pair.head for pair in view.pairs),
-        swatches=html.swatches(view.kinds.values(), ROLES.values()),
+        swatches=swatches(view.kinds.values(), ROLES.values()),
         names=names,
     )

@@ -96,6 +96,7 @@ from .memory import check_memory as check_memory
 from .memory import free_memory as free_memory
 from .memory import peak_memory as peak_memory
 from .memory import size_in_words as size_in_words
+from .moving import moved as moved
 from .options import MAX_TOKENS as MAX_TOKENS
 from .options import KernelName as KernelName
 from .options import check_choice as check_choice

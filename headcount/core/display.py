@@ -2,7 +2,7 @@
 
 Notebooks: what they display of results.
 
-`headcount.reports` draws it, which stands above the packages of the results. It is looked up by its
+`headcount.pages` draws it, which stands above the packages of the results. It is looked up by its
 name when a notebook asks, so that a result needs nothing that draws.
 """
 
@@ -42,7 +42,7 @@ def _is_default(field: Field[Any], value: Any) -> bool:
     return type(value) is type(made) and repr(value) == repr(made)
 
 
-DRAWS = "headcount.reports"
+DRAWS = "headcount.pages"
 """The package that draws results."""
 
 

@@ -20,7 +20,8 @@ from headcount.commands import (
 )
 from headcount.core import Document, Head, InputError
 from headcount.corpora import Corpus, ReadAs, named_columns
-from headcount.explanation import ExplainOptions, Prompt
+from headcount.explanation.options import ExplainOptions
+from headcount.explanation.prompts import Prompt
 from headcount.pages import command
 
 PROMPT = "prompt"

@@ -5,8 +5,8 @@ from typing import Any
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from headcount.core import InputError
-from headcount.explanation import spelled
 from headcount.explanation.document import WRITES, what_is_predicted
+from headcount.explanation.reader import spelled
 from headcount.explanation.result import Explained
 from headcount.explanation.together_document import words_of
 from headcount.measures import WordAttention, word_attention

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from math import isnan
 
 from headcount.core import Block, Heading, Table, Text, amount
-from headcount.explanation import EFFECTS
+from headcount.explanation.effects import EFFECTS
 from headcount.explanation.result import EffectWords, Explained, JointRow
 from headcount.numbers import nats, within
 from headcount.pages import MEASURES

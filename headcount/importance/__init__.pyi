@@ -18,8 +18,8 @@ from .choices import Instead as Instead
 from .choices import Level as Level
 from .choices import Rules as Rules
 from .choices import ScoreTest as ScoreTest
-from .document import agreement as agreement
-from .document import importance as importance
+from .document import agreement_figure as agreement_figure
+from .document import importance_figure as importance_figure
 from .fisher_score import FisherScore as FisherScore
 from .fisher_score import fisher as fisher
 from .folder import Assessment as Assessment
@@ -49,6 +49,7 @@ from .options import Options as Options
 from .options import score_of as score_of
 from .relevance_score import RelevanceScore as RelevanceScore
 from .score import Score as Score
+from .score_agreement import agreement as agreement
 from .score_agreement import correlation as correlation
 from .score_agreement import effects as effects
 from .score_agreement import score_deltas as score_deltas

@@ -21,7 +21,7 @@ from headcount.commands import (
     recorded,
 )
 from headcount.core import InputError, ResumePolicy, check_is_folder, check_seed
-from headcount.importance import SCORES, Options
+from headcount.importance.options import SCORES, Options
 from headcount.pages import curve_command
 
 

@@ -26,18 +26,23 @@ from headcount.core import (
     new_figure,
     say,
 )
-from headcount.importance import Assessment
+from headcount.importance.folder import Assessment
 from headcount.pages import (
     DIVERGING,
     MEASURES,
     SITE_TITLES,
     SURE,
+    best_alone,
+    by_score,
     document_of,
     effect_of,
+    interval,
+    lede,
     ranked,
     said,
+    scored_on,
     scores_of,
-    worth,
+    site_sentence,
 )
 from headcount.results import (
     Agreement,
@@ -130,24 +135,24 @@ SHOWN = 8
 def worth_document(found: Assessment) -> Document:
     """The document of an assessment: what its heads are worth."""
     record, rows = found.record, head_rows(found.heads)
-    if not (scores := worth.scores_of(rows)):
+    if not (scores := scores_of(rows)):
         return Document(TITLE, (Text("No head got a number, so nothing can be compared.", "lede"),))
-    score, ordered = scores[0], worth.ranked(rows, scores[0])
-    effects = [worth.effect_of(row, score) for row in ordered]
+    score, ordered = scores[0], ranked(rows, scores[0])
+    effects = [effect_of(row, score) for row in ordered]
     is_ablation = score == "ablation_delta"
     says = record.effect if is_ablation else MEASURES[score].label
     few = min(SHOWN, len(ordered) // 2)
     least = ordered[len(ordered) - few :]
-    lede = worth.lede(record, ordered, effects) if is_ablation else worth.by_score(score, ordered)
+    first = lede(record, ordered, effects) if is_ablation else by_score(score, ordered)
     return Document(
         TITLE,
         (
-            Text(lede, "lede"),
-            Text(worth.measured(record)),
+            Text(first, "lede"),
+            Text(scored_on(record)),
             Chart(
                 "importance",
                 f"All {amount(len(ordered), 'head')}, the most important on the left: {says}",
-                lambda: importance(record, rows),
+                lambda: importance_figure(record, rows),
             ),
             Text(_key(effects)),
             *_listed("Most important", ordered[: few or 1], scores, effects),
@@ -184,8 +189,8 @@ def _listed(
     ]
     cells = []
     for row in rows:
-        effect = worth.effect_of(row, scores[0])
-        known = (row.head, numbers.effect(effect.delta), worth.interval(effect) or numbers.UNKNOWN)
+        effect = effect_of(row, scores[0])
+        known = (row.head, numbers.effect(effect.delta), interval(effect) or numbers.UNKNOWN)
         own = (*known, numbers.probability(effect.p))
         others = (MEASURES[score].show(row.values[score]) for score in scores[1:])
         cells.append((*(cell for cell, keep in zip(own, shown, strict=True) if keep), *others))
@@ -195,7 +200,7 @@ def _listed(
 
 
 def _sites(record: ImportanceRecord) -> Iterator[Block]:
-    if found := worth.site_sentence(record):
+    if found := site_sentence(record):
         yield Heading("Whole sites")
         yield Text(found, "lede")
 
@@ -210,7 +215,7 @@ def _layers(record: ImportanceRecord) -> Iterator[Block]:
         return
     title = "Whole layers"
     yield Heading(title)
-    best = f", or all but its best one. {worth.best_alone(record)}" if only else "."
+    best = f", or all but its best one. {best_alone(record)}" if only else "."
     yield Text(f"All heads of a layer are removed{best}")
     headers = ["layer", "no head kept", "95 % interval"]
     headers += ["best head", "only it kept", "95 % interval"] if only else []
@@ -233,7 +238,7 @@ def _effect(effect: Effect | None) -> tuple[str, str]:
     """An effect and its interval."""
     if effect is None:
         return numbers.UNKNOWN, numbers.UNKNOWN
-    return numbers.effect(effect.delta), worth.interval(effect) or numbers.UNKNOWN
+    return numbers.effect(effect.delta), interval(effect) or numbers.UNKNOWN
 
 
 def _agreement(matrix: Agreement | None) -> Iterator[Block]:
@@ -257,7 +262,7 @@ def _agreement(matrix: Agreement | None) -> Iterator[Block]:
     says = "Rank correlations between scores"
     yield Table.of(("score", *labels[:-1]), rows, says)
     yield Text("Spearman’s rank correlation over heads with its 95 % interval.")
-    yield Chart("agreement", says, lambda: agreement(matrix), is_detail=True)
+    yield Chart("agreement", says, lambda: agreement_figure(matrix), is_detail=True)
 
 
 def _correlation(found: Correlation) -> str:
@@ -280,7 +285,7 @@ _NAMED = 5
 """Largest number of heads named in the figure."""
 
 
-def importance(record: ImportanceRecord | None, heads: Sequence[HeadRow]) -> Figure | None:
+def importance_figure(record: ImportanceRecord | None, heads: Sequence[HeadRow]) -> Figure | None:
     """All heads, the most important on the left, with intervals; None if not measured."""
     scores = scores_of(heads)
     if record is None or not scores:
@@ -311,7 +316,7 @@ def importance(record: ImportanceRecord | None, heads: Sequence[HeadRow]) -> Fig
     return figure
 
 
-def agreement(matrix: Agreement | None) -> Figure | None:
+def agreement_figure(matrix: Agreement | None) -> Figure | None:
     """Rank correlations between scores; None with fewer than two."""
     if matrix is None or len(matrix.names) < 2:
         return None

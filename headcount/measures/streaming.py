@@ -34,7 +34,9 @@ from headcount.core import (
     write_arrays,
 )
 from headcount.corpora import Batch
-from headcount.measures import NORMS, Attention, AttentionReducer, Sides, Sums, check_finite
+from headcount.measures.reducer import NORMS, AttentionReducer
+from headcount.measures.reductions import Attention, Sides, check_finite
+from headcount.measures.sums import Sums
 from headcount.models import body_of
 from headcount.tap import (
     BLOCKS,

@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.core import Head, LayerId, Plan, added, spread
-from headcount.models import Loaded
+from headcount.models.loaded import Loaded
 from headcount.tap import AttentionLayer, Listener, Returned, Tap, evaluating, input_device
 
 Outputs = Mapping[LayerId, Float[Tensor, "head dim"]]

@@ -23,7 +23,7 @@ from headcount.corpora import (
     chunks,
     language_in_generation,
 )
-from headcount.models import revision, tokenizer_revision
+from headcount.models.fingerprint import revision, tokenizer_revision
 from headcount.tap import evaluating, input_device
 
 SENTENCES_AT_ONCE = 64

@@ -35,7 +35,7 @@ from headcount.core import (
     visible,
 )
 
-PACKAGE = "headcount.reports.page"
+PACKAGE = "headcount.pages"
 """The package of the report, whose templates all pages share."""
 
 LARGE = 500_000

@@ -15,7 +15,7 @@ from headcount.pages.kinds import (
     verdicts,
 )
 from headcount.pages.names import SITE_TITLES
-from headcount.pages.part import page_parts
+from headcount.pages.part import Keeping, page_parts
 from headcount.pages.sentences import nothing_words
 from headcount.pages.worth import large, mattering
 from headcount.results import Analysis
@@ -149,24 +149,6 @@ def _cell(head: str, index: int, leading: Leading | None, matters: bool, nothing
         matters=matters,
         says=says,
     )
-
-
-@final
-@dataclass(frozen=True)
-class Keeping:
-    """One choice of heads that the map can show."""
-
-    key: str
-    label: str
-    """Text of its button."""
-    about: str
-    """What chose the heads."""
-    source: str
-    """What stands before its button; empty if that is said by the one before."""
-    kept: tuple[str, ...]
-    """Names of the kept heads."""
-    method: str = ""
-    """The curve's method; empty for the choice of the pruned model."""
 
 
 def keepings(run: Analysis) -> tuple[Keeping, ...]:

@@ -95,7 +95,7 @@ def report_view(run: Analysis) -> Report:
 MANY = 400
 """Number of heads above which the page's script makes their table, when it is opened."""
 
-STYLES = (
+PAGE_STYLES = (
     "base.css",
     "grid.css",
     "card.css",
@@ -131,7 +131,7 @@ def render(report: Report) -> str:
     """The page as a string."""
     return fill_template(
         "report.html.j2",
-        styles=STYLES,
+        styles=PAGE_STYLES,
         scripts=SCRIPTS,
         data=page_data(report),
         title=report.title,
@@ -153,7 +153,7 @@ def render_card(report: Report, head: str) -> str:
     card = data["cards"][head] | {"related": ()}
     return fill_template(
         "card_page.html.j2",
-        styles=STYLES,
+        styles=PAGE_STYLES,
         scripts=CARD_SCRIPTS,
         data=data | {"heads": [head], "cards": {head: card}, "kept": []},
         title=f"{head} · {report.title}",

@@ -2,13 +2,12 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Literal, final
 
 from headcount import numbers
 from headcount.pages.names import columns_of
-from headcount.pages.part import page_parts
+from headcount.pages.part import Map, page_parts
 from headcount.pages.worth import SURE, effect_of
 from headcount.results import Analysis, RelationResult
 from headcount.vocabulary import (
@@ -26,32 +25,6 @@ from headcount.vocabulary import (
 
 Key = tuple[str, str, str]
 """The role that a relation gives, the relation and its direction."""
-
-
-@final
-@dataclass(frozen=True)
-class Map:
-    """One number per head, with its colour scale."""
-
-    key: str
-    label: str
-    group: str
-    about: str
-    scale: Literal["sequential", "diverging"]
-    low: float | None
-    """Smallest value, or minus the largest magnitude if diverging; None if all are NaN."""
-    high: float | None
-    low_text: str
-    high_text: str
-    values: tuple[float | None, ...]
-    """Values in the order of the heads; None if not measured."""
-    texts: tuple[str, ...]
-    words: str
-    """Everything that a search for it can name, in lower case."""
-    sure: tuple[bool, ...] | None = None
-    """Whether each head's number is beyond chance; None if that was not tested."""
-    sure_about: str = ""
-    """What a head is that is marked as sure."""
 
 
 def maps(run: Analysis) -> tuple[Map, ...]:

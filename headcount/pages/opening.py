@@ -8,7 +8,7 @@ from typing import final
 from headcount import numbers
 from headcount.core import amount
 from headcount.pages.kinds import Found, Leading, leading
-from headcount.pages.part import page_parts
+from headcount.pages.part import Given, page_parts
 from headcount.pages.sentences import (
     by_chance,
     headline_of,
@@ -110,22 +110,6 @@ def _extremes(run: Analysis) -> list[Start]:
             best = choose(known, key=lambda row: row.values[column])
             result.append(Start(best.head, None, why.format(show(best.values[column]))))
     return result
-
-
-@final
-@dataclass(frozen=True)
-class Given:
-    """What a command to paste names."""
-
-    model: str
-    """The model, as it is loaded."""
-    out: str
-    """Folder of the results."""
-
-    @classmethod
-    def of(cls, run: Analysis) -> "Given":
-        """What the record says, which has the names of files and folders without their place."""
-        return cls(run.record.model, str(run.record.arguments.get("out", "THIS_FOLDER")))
 
 
 def next_steps(run: Analysis, found: Found, given: Given) -> tuple[str, ...]:

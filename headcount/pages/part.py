@@ -5,16 +5,11 @@ A manifest names an instance under `page`; every method may be left out.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import Literal, final
 
 from headcount.core import Document, capabilities, part
 from headcount.results import Analysis
 from headcount.vocabulary import TEXTS, ColumnEntry, Inputs
-
-if TYPE_CHECKING:
-    from headcount.pages.grid_view import Keeping
-    from headcount.pages.map_view import Map
-    from headcount.pages.opening import Given
 
 
 @final
@@ -123,3 +118,63 @@ def page_parts() -> tuple[PagePart, ...]:
     found = [each for each in capabilities() if each.page]
     found.sort(key=lambda each: min((section.place for section in each.sections), default=999))
     return tuple(part(each.page) for each in found)
+
+
+@final
+@dataclass(frozen=True)
+class Keeping:
+    """One choice of heads that the map can show."""
+
+    key: str
+    label: str
+    """Text of its button."""
+    about: str
+    """What chose the heads."""
+    source: str
+    """What stands before its button; empty if that is said by the one before."""
+    kept: tuple[str, ...]
+    """Names of the kept heads."""
+    method: str = ""
+    """The curve's method; empty for the choice of the pruned model."""
+
+
+@final
+@dataclass(frozen=True)
+class Map:
+    """One number per head, with its colour scale."""
+
+    key: str
+    label: str
+    group: str
+    about: str
+    scale: Literal["sequential", "diverging"]
+    low: float | None
+    """Smallest value, or minus the largest magnitude if diverging; None if all are NaN."""
+    high: float | None
+    low_text: str
+    high_text: str
+    values: tuple[float | None, ...]
+    """Values in the order of the heads; None if not measured."""
+    texts: tuple[str, ...]
+    words: str
+    """Everything that a search for it can name, in lower case."""
+    sure: tuple[bool, ...] | None = None
+    """Whether each head's number is beyond chance; None if that was not tested."""
+    sure_about: str = ""
+    """What a head is that is marked as sure."""
+
+
+@final
+@dataclass(frozen=True)
+class Given:
+    """What a command to paste names."""
+
+    model: str
+    """The model, as it is loaded."""
+    out: str
+    """Folder of the results."""
+
+    @classmethod
+    def of(cls, run: Analysis) -> "Given":
+        """What the record says, which has the names of files and folders without their place."""
+        return cls(run.record.model, str(run.record.arguments.get("out", "THIS_FOLDER")))

@@ -185,7 +185,7 @@ def answer(run: Analysis) -> str:
     return " ".join([*sentences, *filter(None, [site_sentence(importance)])])
 
 
-def measured(importance: ImportanceRecord) -> str:
+def scored_on(importance: ImportanceRecord) -> str:
     """The data, the dense model's numbers, and how heads were removed, in words."""
     examples = numbers.of(importance.num_examples, "example", "examples")
     parts = [f"Measured on {examples} of the task {importance.task}"]

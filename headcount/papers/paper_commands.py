@@ -28,7 +28,7 @@ from headcount.commands import (
 )
 from headcount.core import Document, InputError, ResumePolicy
 from headcount.corpora import Corpus, named_columns
-from headcount.papers import EvolutionOptions
+from headcount.papers.evolution.record import EvolutionOptions
 from headcount.probing import ProbeName, ProbeOptions, TreebankOptions
 from headcount.training import training_shown
 

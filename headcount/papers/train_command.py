@@ -23,7 +23,8 @@ from headcount.commands import (
 )
 from headcount.core import InputError, amount
 from headcount.corpora import Corpus, named_columns
-from headcount.papers import RECIPES, FollowOptions, PretrainingConfig, PretrainingOptions
+from headcount.papers.following.record import FollowOptions
+from headcount.papers.pretraining.recipe import RECIPES, PretrainingConfig, PretrainingOptions
 from headcount.training import training_shown
 
 LEFT_OUT = {

@@ -28,6 +28,7 @@ from .methods.method import Ranking as Ranking
 from .methods.method import Selection as Selection
 from .methods.one_per_group import OnePerGroup as OnePerGroup
 from .methods.one_per_group import check_groups as check_groups
+from .methods.one_per_group import read_groups as read_groups
 from .methods.one_per_group import spare_groups as spare_groups
 from .methods.registry import METHODS as METHODS
 from .methods.registry import method as method

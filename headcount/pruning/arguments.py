@@ -8,7 +8,7 @@ from typing import Literal
 from headcount import models, pruning, tasks
 from headcount.commands import LearningArguments
 from headcount.core import InputError, Progress, silent
-from headcount.pruning import CALIBRATION
+from headcount.pruning.options import CALIBRATION
 
 Site = Literal["encoder.self", "decoder.self", "decoder.cross", "vision.self"]
 

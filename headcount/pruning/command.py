@@ -28,8 +28,8 @@ from headcount.core import (
 )
 from headcount.numbers import percent
 from headcount.pages import command
-from headcount.pruning import METHOD_OPTIONS
 from headcount.pruning.arguments import TrialArguments, check_calibration
+from headcount.pruning.options import METHOD_OPTIONS
 
 
 @dataclass(frozen=True)

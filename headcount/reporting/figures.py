@@ -25,7 +25,7 @@ from headcount.core import (
     save_all,
     styled,
 )
-from headcount.importance import agreement, importance
+from headcount.importance import agreement_figure, importance_figure
 from headcount.numbers import percent
 from headcount.pages import MAX_OFFSET, MEASURES, SITE_TITLES, confidence_map, offset_bins, role_map
 from headcount.results import Analysis, HeadRow, read_run
@@ -96,8 +96,8 @@ FIGURES: dict[str, Callable[[Analysis], Figure | None]] = {
     "relations": relations,
     "layer_curves": layer_curves,
     "weight_and_norm": weight_and_norm,
-    "importance": lambda run: importance(run.importance, run.rows),
-    "agreement": lambda run: agreement(run.importance and run.importance.agreement),
+    "importance": lambda run: importance_figure(run.importance, run.rows),
+    "agreement": lambda run: agreement_figure(run.importance and run.importance.agreement),
 }
 """Every figure by its file name."""
 

@@ -82,8 +82,8 @@ def read_roles(
             f"Expected an analysis of this model in {folder}, got a folder without run.json. Run "
             f"`headcount analyze MODEL CORPUS --out {folder}` first."
         )
-    heads = [*map(str, heads)]
-    check_same_model(folder, heads, revision)
+    names = [*map(str, heads)]
+    check_same_model(folder, names, revision)
     record = RunRecord.read(folder)
     found = {head: [role.role for role in roles] for head, roles in record.roles.items()}
-    return {head: found.get(head, []) for head in heads}
+    return {head: found.get(head, []) for head in names}

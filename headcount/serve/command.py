@@ -15,7 +15,7 @@ from headcount.core import InputError, check_accepted
 from headcount.corpora import check_template
 
 if TYPE_CHECKING:
-    from headcount.serve import Address
+    from headcount.serve.address import Address
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from headcount import models, skills
 from headcount.commands import BesideCommand, CorpusArguments, Flat, Report, TextFiles
 from headcount.core import SAMPLE
 from headcount.corpora import Corpus
-from headcount.skills import SkillOptions
+from headcount.skills.options import SkillOptions
 
 
 @dataclass(frozen=True)

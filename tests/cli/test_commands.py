@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from headcount import importance, reports
+from headcount import importance, pages
 from headcount.capabilities import CAPABILITIES as COMMANDS
 from headcount.commands.command_line import command_class, main
 from headcount.commands.loop import Command, ResultCommand
@@ -78,7 +78,7 @@ def test_a_summary_is_printed_before_a_page_can_fail(
         raise OSError(28, "No space left on device", "a file")
 
     with monkeypatch.context() as patch:
-        patch.setattr(importance.Assessment if what == "write" else reports, what, fail)
+        patch.setattr(importance.Assessment if what == "write" else pages, what, fail)
         status, output, errors = headcount("analyze", bert, SAMPLE, *few)
         if what == "write":
             on = ("--task", "masked-lm", "--data", data[0], "--methods", "norm")
@@ -95,7 +95,7 @@ def test_the_command_that_writes_a_page_stands_below_an_unexpected_error(
     def fail(*_: object) -> None:
         raise KeyError("a mistake of ours")
 
-    monkeypatch.setattr(reports, "write_report", fail)
+    monkeypatch.setattr(pages, "write_report", fail)
     with pytest.raises(KeyError) as raised:
         main(["analyze", str(bert), str(SAMPLE), "--limit", "8", "--out", str(tmp_path / "out")])
     (note,) = raised.value.__notes__

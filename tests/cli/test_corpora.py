@@ -261,7 +261,7 @@ def test_a_stream_of_the_hub(bert: Path, tmp_path: Path, monkeypatch: pytest.Mon
 
 STREAMING = """
 import os, sys
-from headcount.cli.command import main
+from headcount.commands import main
 
 os.chdir(sys.argv[1])
 sys.exit(main(sys.argv[2:]))

@@ -16,7 +16,7 @@ from tests.forked import ranks
 WAIT = timedelta(seconds=1)
 QUICK = """
 import sys
-from headcount.cli import main
+from headcount.commands import main
 from headcount.core import distributed
 
 distributed.SILENT = 5.0
@@ -68,7 +68,7 @@ def test_a_process_that_never_comes(rank: int, monkeypatch: pytest.MonkeyPatch) 
 
 UNMET = """
 import os, sys, time
-from headcount.cli.command import main
+from headcount.commands import main
 from headcount.core import distributed
 
 distributed.MEETING = 2.0

@@ -25,7 +25,7 @@ HEAVY = (
 SCRIPT = """
 import json, sys
 import headcount
-from headcount.cli import main
+from headcount.commands import main
 
 runs, heavy = [], json.loads(sys.argv[2])
 for arguments in json.loads(sys.argv[1]):

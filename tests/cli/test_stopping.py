@@ -82,7 +82,7 @@ WORKING = {"computing": OUTSIDE_OF_PYTHON, "saving": SAVING}
 CASES = [*product(WORKING, (signal.SIGTERM, signal.SIGHUP))]
 GOES_ON = (
     "import ctypes, signal, sys, time\n"
-    "from headcount.cli import main\n"
+    "from headcount.commands import main\n"
     "from headcount.reporting.command import Doctor\n"
     "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
     "mutex = ctypes.create_string_buffer(64)\n"

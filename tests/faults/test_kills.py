@@ -30,7 +30,7 @@ from tests.hosts import two_hosts
 
 KILLED = """
 import os, signal, sys
-from headcount.cli import main
+from headcount.commands import main
 
 limit, root, seen = int(sys.argv[1]), sys.argv[2], 0
 changes = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree")
@@ -56,7 +56,7 @@ STOPPED = """
 import os, signal, sys, time
 from torch.nn.modules.module import register_module_forward_pre_hook
 from transformers import PreTrainedModel
-from headcount.cli import main
+from headcount.commands import main
 
 number, left = int(sys.argv[1]), int(sys.argv[2])
 signal.signal(number, signal.SIG_DFL)

@@ -117,7 +117,7 @@ def test_probes_of_states_and_pairs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in ("structural_probe.EPOCHS", "layer_probes.MIX_EPOCHS"):
-        monkeypatch.setattr(f"headcount.probes.{name}", 1)
+        monkeypatch.setattr(f"headcount.probing.{name}", 1)
     options = replace(
         OPTIONS, probes=("edges", "structure", "layers"), ranks=(4, 2, 99), layers=(0, 2)
     )

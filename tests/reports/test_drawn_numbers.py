@@ -13,7 +13,8 @@ from matplotlib.patches import Rectangle
 from headcount.analysis.layers_section import layer_curves, layer_means, panels
 from headcount.analysis.syntax_section import best_heads, relations
 from headcount.core import ACCENT, MUTED, PAPER, Head, Heads
-from headcount.importance.document import agreement, importance
+from headcount.importance.document import agreement_figure as agreement
+from headcount.importance.document import importance_figure as importance
 from headcount.numbers import correlation, percent
 from headcount.pages.card_view import offset_bins
 from headcount.pages.curves import functions, layers, score_curve, sites

@@ -11,10 +11,10 @@ from headcount import numbers
 from headcount.core import Chart, Document, InputError, JsonObject, Table, Text
 from headcount.importance import Assessment
 from headcount.importance.document import SHOWN, worth_document
-from headcount.importance.document import importance as drawn
+from headcount.importance.document import importance_figure as drawn
 from headcount.pages import render, report_view, site_sentence, verdict
 from headcount.pages.names import MEASURES
-from headcount.pages.worth import best_alone, effect_of, lede, mattering, measured, without
+from headcount.pages.worth import best_alone, effect_of, lede, mattering, scored_on, without
 from headcount.results import Analysis, Effect, HeadRow, ImportanceRecord, read_run
 from tests.reports.changed import changed
 from tests.reports.run_folder import HOSTILE, Wish, shared_run, write_run
@@ -181,11 +181,11 @@ def test_lede_says_what_falls_and_when_no_head_helps():
 
 def test_measured_says_what_is_known():
     full = importance(loss=0.5, metric="F1", score=0.75, ablation=SCORE | {"quantity": "loss"})
-    assert measured(full) == (
+    assert scored_on(full) == (
         "Measured on 7 examples of the task similarity; the dense model has loss 0.500 and F1 "
         "0.750. Removing a head means: output replaced by its mean."
     )
-    assert measured(importance()) == "Measured on 7 examples of the task similarity."
+    assert scored_on(importance()) == "Measured on 7 examples of the task similarity."
 
 
 def test_a_line_per_layer_with_its_best_head(run: Analysis, shown: Document):

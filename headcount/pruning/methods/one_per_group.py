@@ -88,6 +88,11 @@ def spare_groups(method: Method, groups: Groups) -> Method:
     return OnePerGroup(method, tuple(map(tuple, groups)))
 
 
+def read_groups(folder: Path) -> Sequence[Sequence[str]]:
+    """The groups of heads in a folder of `headcount cluster`."""
+    return Clusters.read(folder).groups
+
+
 def check_groups(folder: Path, loaded: Loaded) -> None:
     """Check that the groups in a folder of `headcount cluster` are those of a model's heads.
 

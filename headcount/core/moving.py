@@ -1,0 +1,26 @@
+"""Names that have moved: found at their old place for one release, with a warning."""
+
+import warnings
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+
+def moved(module: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """The `__getattr__` of a module whose names are elsewhere now.
+
+    Args:
+        module: Name of the module.
+        homes: The names by the package of headcount that has them now, separated by blanks.
+    """
+    places = {name: home for home, names in homes.items() for name in names.split()}
+
+    def find(name: str) -> Any:
+        if name not in places:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        home = f"headcount.{places[name]}"
+        text = f"{module}.{name} is {home}.{name} now; the old name goes with the next release."
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        return getattr(import_module(home), name)
+
+    return find

@@ -1,1 +1,0 @@
-"""What each result shows, in blocks that all renderers print."""

@@ -1,1 +1,0 @@
-"""The page: one offline HTML file that shows a run."""

@@ -112,7 +112,7 @@ OPEN = {
     "papers/following/following.py texts_of": "`read_examples` has read the task by its name",
     "coreference/antecedents.py _traits": "rules add to each other",
     "clusters/grouping.py compare": "the third site is cross-attention; core knows no other",
-    "pages/shown.py _explained_data": "other predictions are made at no single place",
+    "explanation/page.py _explained_data": "other predictions are made at no single place",
     "serve/live_model.py _answer": "two kinds have a second text, whatever others there are",
     "tap/kernels.py unsuited": "the kernel of blocks suits all",
     "tasks/classification.py score": "the constructor checks the metric",

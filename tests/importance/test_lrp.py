@@ -204,7 +204,8 @@ def test_outputs_are_those_of_the_model(name: str, rules: str) -> None:
 
 def test_an_unknown_rule_set_and_broken_logits_are_refused(plain: Any) -> None:
     with pytest.raises(
-        InputError, match="Expected a rule set out of voita2019, attnlrp, relp, alpha_beta, got 'zero'"
+        InputError,
+        match="Expected a rule set out of voita2019, attnlrp, relp, alpha_beta, got 'zero'",
     ):
         Lrp(plain, "zero")
     with Lrp(plain, "voita2019") as context:

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from headcount.importance.gradients import Scores
 
 
+MOST = 1e4
+"""Largest factor between the norms of two layers: gradients below are rounding."""
+
+
 @dataclass(frozen=True)
 class GradientOptions:
     """How gradients are summed."""
@@ -54,7 +58,8 @@ def gradient(
         model: Model to score.
         task: Task that defines the loss.
         level: Quantity whose absolute value is summed.
-        normalise: Whether to divide by the L2 norm over the layer's heads, to compare layers.
+        normalise: Whether to divide by the L2 norm over the layer's heads, to compare layers. A
+            norm below 1 / `MOST` of the largest layer's is rounding, and counts as that.
         anatomy: Result of `examine(model)`; examined now if None.
         max_tokens: Number of padded tokens in a batch.
 
@@ -72,8 +77,9 @@ def gradient(
     means = {place: total_H / count for place, total_H in sums.items()}
     if not normalise:
         return means
-    tiny = float_info.min  # zeros stay zeros
-    return {place: mean_H / mean_H.norm().clamp_min(tiny) for place, mean_H in means.items()}
+    norms = {place: float(mean_H.norm()) for place, mean_H in means.items()}
+    least = max(max(norms.values()) / MOST, float_info.min)  # zeros stay zeros
+    return {place: mean_H / max(norms[place], least) for place, mean_H in means.items()}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,112 @@
+"""What other tools say of models of which every head is known, beside headcount.
+
+    python benchmarks/truth_peers.py --python captum=CAPTUM/bin/python \
+        --python transformerlens=LENS/bin/python
+
+Each tool runs in an environment of its own, by its own documentation (`benchmarks/peers/known_*`),
+on the same saved models and texts; the script with a threshold on mean attention needs none.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from headcount.core import Head
+from headcount.importance import Options, assess
+from headcount.testing import written
+from tests.truth.answers import Known
+from tests.truth.questions import WORTHLESS, Answer, answer, pairs
+
+PEERS = Path(__file__).parent / "peers"
+NAMES = {
+    "threshold": ("positional", "sink", "punctuation"),
+    "transformerlens": ("positional -1", "induction"),
+    "headcount": ("positional", "sink", "punctuation", "induction", "rare"),
+}
+"""Names that each tool has; other heads are not asked for."""
+
+
+def by_headcount(known: Known) -> dict[str, list]:
+    """What headcount says, as the scripts of the others write it."""
+    roles = known.analysis().roles
+    names = [
+        [f"{each.role} {each.offset}" if each.offset is not None else each.role for each in some]
+        for some in (roles[str(head)] for head in known.heads)
+    ]
+    options = Options(("ablation", "gradient"), layers=False, one_left=False, samples=99)
+    frame = assess(known.model, known.task(), options).heads.frame
+    return {
+        "names": names,
+        "ablation": frame["ablation_delta"].tolist(),
+        "gradient": frame["gradient"].tolist(),
+    }
+
+
+def told(known: Known, tool: str, said: dict[str, list]) -> Iterator[Answer]:
+    """What is right of what a tool says."""
+    program = known.program
+    if names := said.get("names"):
+        of = dict(zip(known.heads, map(set, names), strict=True))
+        expected = {head: _name(known, head) for head in known.heads}
+        asked = [h for h, name in expected.items() if name and name.startswith(NAMES[tool])]
+        yield answer(f"{tool}: named", (expected[h] in of[h] for h in asked), asked)
+        alone = (of[h] == {expected[h]} for h in asked)
+        yield answer(f"{tool}: named, and nothing else", alone, asked)
+        idle = [h for h in known.heads if program.of(h).kind in ("idle", "mean")]
+        yield answer(f"{tool}: idle heads without a name", (not of[h] for h in idle), idle)
+    of_purpose = {head: program.of(head).purpose for head in known.heads}
+    for method, scores in said.items():
+        if method != "names":
+            score = dict(zip(known.heads, scores, strict=True))
+            above = [score[h] for h in known.heads if of_purpose[h] == "needed"]
+            below = [score[h] for h in known.heads if of_purpose[h] in WORTHLESS]
+            yield pairs(f"{tool}: needed above worthless by {method}", above, below)
+
+
+def _name(known: Known, head: Head) -> str | None:
+    role = known.role_of(known.program.of(head))
+    return role and (role[0] if role[1] is None else f"{role[0]} {role[1]}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Ask other tools about known models.")
+    parser.add_argument("--models", type=int, default=8)
+    parser.add_argument("--python", action="append", default=[], metavar="TOOL=PYTHON")
+    given = parser.parse_args()
+    pythons = {"threshold": sys.executable} | dict(each.split("=") for each in given.python)
+    found = defaultdict[str, list[Answer]](list)
+    for seed in range(given.models):
+        known = Known.drawn(seed, "llama", 60)
+        with TemporaryDirectory() as name:
+            folder = Path(name)
+            known.model.model.save_pretrained(folder / "model")
+            assert known.model.tokenizer is not None
+            known.model.tokenizer.save_pretrained(folder / "model")
+            (folder / "texts.txt").write_text("\n".join(known.written))
+            long = [each[:12] for each in known.texts]
+            repeated = [written(np.concatenate([each, each])) for each in long]
+            (folder / "repeated.txt").write_text("\n".join(repeated))
+            said = {"headcount": by_headcount(known)}
+            for tool, python in pythons.items():
+                command = [python, "-W", "ignore", PEERS / f"known_{tool}.py"]
+                subprocess.run(command, cwd=folder, check=True, capture_output=True)
+                said[tool] = json.loads((folder / "answer.json").read_text())
+        for tool, each in said.items():
+            for one in told(known, tool, each):
+                found[one.question].append(one)
+    for question, answers in found.items():
+        right, asked = (sum(getattr(each, at) for each in answers) for at in ("right", "asked"))
+        print(f"| {question} | {right:g} | {asked} | {right / max(asked, 1):.3f} |")
+
+
+if __name__ == "__main__":
+    main()

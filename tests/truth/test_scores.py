@@ -1,0 +1,18 @@
+"""What scores say of heads that are known, where they once were wrong."""
+
+from headcount.core import Head
+from headcount.importance import gradient
+from headcount.tasks import CausalLanguageModelling
+from headcount.testing import Planted, Program, planted_model, written
+
+NEEDED = Planted(Head("decoder.self", 0, 1), "offset", "needed", 2, 0, 3.0, -1)
+
+
+def test_gradients_of_a_layer_that_is_not_needed_are_not_scaled_up() -> None:
+    """Its heads have rounding for gradients, which its norm would make as large as any."""
+    program = Program((NEEDED,), layers=2)
+    model = planted_model(program)
+    texts = [*map(written, program.texts(20, seed=0))]
+    task = CausalLanguageModelling(model, {"text": texts})
+    scores = {head: float(gradient(model, task)[head.layer_id][head.index]) for head in model.heads}
+    assert scores.pop(NEEDED.head) > 0.99 and max(scores.values()) < 0.01

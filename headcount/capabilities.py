@@ -25,7 +25,7 @@ CAPABILITIES: Registry[Capability] = Registry(
         "prune": "headcount.artifact.capability:PRUNE",
         "curve": "headcount.pruning.capability:CURVE",
         "compact": "headcount.artifact.capability:COMPACT",
-        "speed": "headcount.speed.capability:SPEED",
+        "speed": "headcount.artifact.capability:SPEED",
         "export": "headcount.artifact.capability:EXPORT",
         "train": "headcount.papers.capability:TRAIN",
         "finetune": "headcount.artifact.capability:FINETUNE",

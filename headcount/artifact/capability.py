@@ -39,3 +39,10 @@ FINETUNE = Capability(
     sentence="Train a model on a task's data, before or after pruning.",
     command="headcount.artifact.finetune_command:Finetune",
 )
+
+SPEED = Capability(
+    name="speed",
+    group="Make the cache or the model smaller",
+    sentence="Time a pruned model beside the dense one.",
+    command="headcount.artifact.speed_command:SpeedCommand",
+)

@@ -1,0 +1,82 @@
+"""A capability can be deleted: what does not need it still works."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headcount.capabilities import CAPABILITIES as COMMANDS
+from headcount.core import capabilities
+from tests.test_layers import ALLOWED, CAPABILITIES, FLOOR, MODULES, imports, package
+
+ROOT = Path(__file__).parents[1]
+LIST = ROOT / "headcount" / "capabilities.py"
+
+
+def gone_with(name: str) -> set[str]:
+    """A capability, and those that may import it, or one of these."""
+    gone = {name}
+    while more := {each for each, others in ALLOWED.items() if gone & {*others}} - gone:
+        gone |= more
+    return gone
+
+
+@pytest.mark.parametrize("name", sorted(CAPABILITIES))
+def test_nothing_else_imports_a_capability(name: str) -> None:
+    """But those that the table lets import it; manifests of others name nothing of it either."""
+    left = {*FLOOR, *CAPABILITIES} - gone_with(name)
+    for module, path in MODULES.items():
+        if package(module) in left:
+            assert name not in {package(source) or what for _, source, what in imports(path)}
+    for its in capabilities():
+        home = package(COMMANDS.own[its.name].partition(":")[0])
+        places = (its.command, its.result, its.document, its.page)
+        named = {package(each) for each in (*places, *(s.document for s in its.sections)) if each}
+        assert home == name or name not in named or home in gone_with(name), its.name
+
+
+DELETED = """
+import sys
+from pathlib import Path
+from headcount import __file__ as here, pages
+from headcount.commands import main
+assert Path(here).is_relative_to(sys.argv[1]), here
+assert main(["--help"]) == 0
+print(pages.write_report(sys.argv[2]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["clusters", "skills", "explanation"])
+def test_without_a_capability_help_and_the_page_work(name: str, tmp_path: Path) -> None:
+    """The page of our translation model, drawn by a copy of the package without the folder."""
+    gone = gone_with(name)
+    skipped = shutil.ignore_patterns("__pycache__", "en-de*")
+    copy = Path(shutil.copytree(ROOT / "headcount", tmp_path / "headcount", ignore=skipped))
+    for each in gone & {*CAPABILITIES}:
+        shutil.rmtree(copy / each)
+    kept = [
+        line
+        for line in LIST.read_text().splitlines(keepends=True)
+        if not (found := re.search(r'"headcount\.(\w+)\.', line)) or found[1] not in gone
+    ]
+    (copy / "capabilities.py").write_text("".join(kept))
+    run = shutil.copytree(ROOT / "docs" / "gallery" / "en-de", tmp_path / "run")
+    command = [sys.executable, "-c", DELETED, str(tmp_path), str(run)]
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    words = {line.split()[0] for line in done.stdout.splitlines() if line.startswith("  ")}
+    assert words and not words & {
+        its.name for its in capabilities() if package(COMMANDS.own[its.name]) in gone
+    }
+    assert "<h1" in (run / "report.html").read_text()

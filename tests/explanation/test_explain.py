@@ -396,7 +396,7 @@ def test_files_of_prompts(tmp_path: Path) -> None:
             read_prompts(path)
     path.write_text('{"prompt": "a b", "target": " c"}\n\n{"prompt": "d", "target": " e"}\n')
     assert [each.target for each in read_prompts(path)] == [" c", " e"]
-    with pytest.raises(InputError, match="or one of agreement, facts, greater-than, indirect-obj"):
+    with pytest.raises(InputError, match="or one of agreement, arithmetic, facts, greater-than, indi"):
         read_prompts("nothing")
 
 

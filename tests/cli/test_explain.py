@@ -68,7 +68,7 @@ def test_what_cannot_be_asked(llama: Path, tmp_path: Path) -> None:
         ("none", (), "Expected a prompt with its --target, or --prompts FILE, got no prompt."),
         ("none", ("A dog",), "got no --target."),
         ("none", ("A dog", "--prompts", "facts"), "Expected a prompt or --prompts, got both ('A d"),
-        ("none", ("--prompts", "fact"), "or one of agreement, facts, greater-than"),
+        ("none", ("--prompts", "fact"), "or one of agreement, arithmetic, facts"),
         (
             "none",
             ("--prompts", "facts", "--columns", "target=wrong"),

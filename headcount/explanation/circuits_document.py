@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from math import isnan
+from math import isfinite, isnan
 
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from headcount.core import MUTED, Block, Chart, Heading, Table, Text, amount, new_figure, say
 from headcount.explanation.result import (
@@ -19,12 +18,14 @@ from headcount.explanation.result import (
 )
 from headcount.explanation.stable_document import stable_blocks
 from headcount.explanation.together_document import ranking_label
-from headcount.numbers import percent, within
+from headcount.numbers import nats, percent, within
 from headcount.pages import COLOURS, MARKERS
 from headcount.results import RANDOM, select
 
 NAMED = 8
 """Largest number of heads that a cell names."""
+TICKS = (0, 1, 3, 10, 30, 100, 300, 1000, 3000)
+"""Numbers of heads that an axis names."""
 STAYS = 0.8
 """Share of the prediction of which a table says from which size on it stays."""
 
@@ -73,7 +74,7 @@ def _how(found: Explained, row: ComplementRow) -> str:
     """What the other heads give, and what is then left."""
     begins = "All other heads" if row == complements(found)[0] else "Judged otherwise, all others"
     said = (
-        f"{begins} give {row.about}: without any head that leaves {row.nothing:.2f} nats of "
+        f"{begins} give {row.about}: without any head that leaves {nats(row.nothing)} nats of "
         f"{found.record.value:.2f}, and faithfulness is the share of the difference, "
         f"{within(row.gain, row.low, row.high)}, that is left."
     )
@@ -212,12 +213,17 @@ def faithfulness_curve(rows: Sequence[FaithfulnessRow], label: Callable[[str], s
                 for row in here
             ],
         )
-    values = [row.value for row in rows]
+    ends = [each for row in rows for each in (row.value, row.low, row.high) if isfinite(each)]
+    total = max(row.heads for row in rows)
     axes.set(
-        xlabel=f"heads that are kept, of {rows[-1].heads}",
+        xlabel=f"heads that are kept, of {total} (logarithmic)",
         ylabel="faithfulness",
-        ylim=(min(-0.2, *values) - 0.05, max(1.2, *values) + 0.05),
+        ylim=(min(-0.2, *ends) - 0.05, max(1.2, *ends) + 0.05),
     )
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xscale("symlog", linthresh=1, linscale=0.5)
+    axes.set_xlim(-0.2, total * 1.15)
+    ticks = [each for each in TICKS if each < total / 1.5]
+    axes.set_xticks([*ticks, total], [*map(str, ticks), str(total)])
+    axes.minorticks_off()
     figure.legend(loc="outside right upper")
     return figure

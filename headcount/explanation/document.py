@@ -7,6 +7,7 @@ import numpy as np
 
 from headcount.core import Block, Document, Head, Heading, Table, Text, Warned, amount, sorted_by
 from headcount.explanation.circuits_document import circuit_blocks
+from headcount.explanation.map_document import effect_maps
 from headcount.explanation.result import EffectRow, Explained
 from headcount.explanation.stable_document import stable_words
 from headcount.explanation.together_document import together_blocks, words_of
@@ -198,6 +199,7 @@ def _heads(found: Explained) -> Iterator[Block]:
     )
     if certain := _certain(found):
         yield Text(certain)
+    yield from effect_maps(found)
     if {"corrupt", "estimate"} <= {*columns}:
         yield Text(_error(found))
 

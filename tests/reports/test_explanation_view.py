@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from headcount.core import styled
@@ -235,10 +236,29 @@ def test_the_smallest_circuits_are_beside_random_heads(found: Explained) -> None
     assert second[1:6] == ["50 %", "2", "0.50 (0.40 to 0.60)", "1", "0.3"]
     assert second[6].startswith("dec.0.0 dec.0.1") and second[6].endswith("dec.2.1 and 1 more")
     with styled():
-        (draw,) = document_of(made).charts.values()
-        figure = draw()
+        figure = document_of(made).charts["faithfulness"]()
     assert figure is not None and len(figure.axes[0].lines) == 2 + 3  # levels, then rankings
     assert "A circuit of heads" not in text_of(found)
+
+
+def test_several_prompts_have_a_map_of_all_heads(found: Explained) -> None:
+    """Every head has its effect, and those that are certain after correction a dot."""
+    sure = {"dec.0.1", "dec.3.2"}
+    rows = tuple(replace(row, p=0.01 if row.part in sure else 0.5) for row in found.effects)
+    with styled():
+        charts = document_of(replace(found, effects=rows)).charts
+        figure = charts["effects-attribution-dec"]()
+    assert figure is not None and {*charts} == {"effects-attribution-dec"}
+    axes = figure.axes[0]
+    grid = np.asarray(axes.images[0].get_array())
+    of = found.of("attribution")
+    assert grid.shape == (3, 4)
+    for layer in range(4):
+        for head in range(3):
+            assert grid[head, layer] == of[f"dec.{layer}.{head}"].value
+    assert np.asarray(axes.collections[0].get_offsets()).tolist() == [[0, 1], [3, 2]]
+    one = made_explained(["dec.0.0", "dec.0.1"], prompts=1)
+    assert not document_of(one).charts
 
 
 def test_what_heads_write(found: Explained) -> None:

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from headcount.explanation.prompt_runs import PromptRuns
     from headcount.explanation.runs import Outputs
 
-Need = Literal["second", "looks", "means"]
-"""What an effect needs of every prompt: a second prompt, a word to be looked at, and of all of them
-heads' mean outputs."""
+Need = Literal["second", "looks", "means", "all tokens"]
+"""What an effect needs of every prompt: a second prompt, a word to be looked at, of all of them
+heads' mean outputs, and that it is measured at all tokens."""
 
 
 class Effect(ABC):
@@ -112,6 +112,7 @@ class DirectAttribution(Direct):
     label = "attribution"
     about = "what the head's output adds to the logit by itself, with the final norm's scale kept"
     source = "Elhage et al., 2021, transformer-circuits.pub/2021/framework"
+    needs = frozenset({"all tokens"})
     instead = "gradient"
 
     def of(self, prompt: "PromptRuns") -> "Attribution | None":

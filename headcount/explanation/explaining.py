@@ -209,6 +209,7 @@ def _signed(
         "steps": options.steps or None,
         "learners": options.learners if options.steps else None,
         "draws": options.draws,
+        "at": options.at,
         "query": options.query,
         "key": options.key,
         "first": options.first or None,

@@ -15,6 +15,8 @@ from headcount.core import (
 from headcount.corpora import check_template
 from headcount.explanation.effects import EFFECTS
 
+LAST = "last"
+"""What stands for the tokens where the prediction is made."""
 OTHERS = ("second", "mean", "zero", "resample")
 """What the heads outside a circuit output (others.py), besides effects that replace heads."""
 
@@ -39,6 +41,9 @@ class ExplainOptions:
     """Effects to measure; all by default, those of a second prompt where there is one."""
     heads: tuple[str, ...] = ()
     """Heads to replace, such as dec.3.7; all by default."""
+    at: str | None = None
+    """Tokens at which heads are replaced: those of a word of the prompt, wherever it stands, or
+    last, where the prediction is made; all by default."""
     query: str | None = None
     """Word whose look at another is knocked out; by default the tokens that predict."""
     key: str | None = None
@@ -64,13 +69,18 @@ class ExplainOptions:
     def __post_init__(self) -> None:
         check_seed(self.seed)
         check_template(self.chat, self.template)
-        for name in ("query", "key"):
+        for name in ("query", "key", "at"):
             check_unicode(getattr(self, name) or "", name)
         for effect in self.effects:
             EFFECTS.find(effect)
         for head in self.heads:
             if not names_a_head(head):
                 Head.parse(head)
+        if self.at is not None and (self.circuit or "attribution" in self.effects):
+            raise InputError(
+                f"Expected heads that are replaced at all tokens for {'a circuit' * self.circuit}"
+                f"{'attribution' * (not self.circuit)}, got --at {self.at!r}. Leave one out."
+            )
         if self.circuit and self.heads:
             raise InputError(
                 f"Expected all heads for a circuit, got {' '.join(self.heads)} alone. Leave "

@@ -136,6 +136,8 @@ def _lacking(loaded: Loaded, cases: Sequence[Case]) -> Iterator[str]:
         yield "looks"
     if any(case.corrupt is None for case in cases):
         yield "second"
+    if any(case.rows[0].at is not None for case in cases):
+        yield "all tokens"
 
 
 def _check_needs(named: Sequence[type[Effect]], cases: Sequence[Case]) -> None:

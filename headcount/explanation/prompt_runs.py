@@ -12,7 +12,7 @@ from torch import Tensor
 from headcount.core import Head, LayerId, added
 from headcount.explanation.attribution import Attribution, attribute
 from headcount.explanation.runs import Case, Change, Outputs, Row, Run, aligned
-from headcount.explanation.slopes import gradients, integrated, products, relevances
+from headcount.explanation.slopes import at_tokens, gradients, integrated, products, relevances
 from headcount.models import Loaded
 from headcount.tap import AttentionLayer, evaluating, heard, without_cache
 
@@ -81,8 +81,9 @@ class PromptRuns:
     ) -> Attribution:
         """Slopes at the outputs of heads, by default the gradient, times directions, by row."""
         heads = dict[LayerId, Float[np.ndarray, " _"]]()
-        for slope, direction in zip(slopes or self.slopes, directions, strict=True):
-            heads = added(heads, products(slope, direction))
+        triples = zip(self._case.rows, slopes or self.slopes, directions, strict=True)
+        for row, slope, direction in triples:
+            heads = added(heads, products(at_tokens(slope, row.at), direction))
         return Attribution(heads)
 
     def attribution(self) -> Attribution | None:
@@ -108,10 +109,13 @@ class PromptRuns:
             outputs: what takes the place of their outputs in each row; None blocks their looks.
             second: whether they are replaced in the second prompt.
         """
-        runs = self.corrupt if second else self.clean
+        runs, rows = self.clean, self._case.rows
+        if second:
+            assert self._case.corrupt is not None
+            runs, rows = self.corrupt, self._case.corrupt
         after_S = np.zeros(len(sets))
-        for run, each in zip(runs, outputs, strict=True):
-            after_S += run.values([Change(heads, each) for heads in sets])
+        for run, row, each in zip(runs, rows, outputs, strict=True):
+            after_S += run.values([Change(heads, each, row.at) for heads in sets])
         return self.second if second else self.value, after_S
 
 

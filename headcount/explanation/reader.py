@@ -18,9 +18,9 @@ from headcount.corpora import (
     template_values,
     user_prompt,
 )
-from headcount.explanation.options import ExplainOptions
+from headcount.explanation.options import LAST, ExplainOptions
 from headcount.explanation.prompts import Prompt
-from headcount.explanation.runs import Case, Look, Reading, Row
+from headcount.explanation.runs import At, Case, Look, Reading, Row
 from headcount.models import Loaded
 from headcount.tasks import fitting
 
@@ -88,13 +88,40 @@ class Reader:
         if len(answers) > 1 and self.kind != "classification":
             shared = "".join(map(self.piece, commonprefix(answers)))
         if prompt.corrupt is None:
-            return Case(prompt, text, tokens, self._rows(text, answers, prompt), None, shared)
+            rows = self._at(self._rows(text, answers, prompt), text, prompt)
+            return Case(prompt, text, tokens, rows, None, shared)
         second = self._tokens(prompt.corrupt, prompt)
         second = _cut(second, 0, len(second.ids) - (len(read.ids) - end))
         self._check_alignable(text, second, prompt)
         pair = (text, second), (second, text)
         clean, corrupt = (self._rows(one, answers, prompt, other) for one, other in pair)
+        clean = self._at(clean, text, prompt)
+        corrupt = tuple(map(_at_the_same, corrupt, clean))
         return Case(prompt, text, tokens, clean, corrupt, shared)
+
+    def _at(self, rows: Sequence[Row], text: LabelledTokens, prompt: Prompt) -> tuple[Row, ...]:
+        """The rows, with the tokens at which heads are replaced."""
+        at = self._options.at
+        if at is None:
+            return tuple(rows)
+        sites, found = tuple(self._sites), list[Row]()
+        for row in rows:
+            if at == LAST:
+                length = len(row.decoder_ids or row.ids)
+                places = {length + each.place for each in row.readings if each.place is not None}
+                here = sites if row.decoder_ids is None else ("decoder.self", "decoder.cross")
+            else:
+                num, end = len(row.ids) - len(text.ids), self._end(text)
+                words = self._of_words(text, at, prompt, may_lack=False)
+                places = {place + num * (place >= end) for place in words}
+                here = sites[:1]
+            if not places:
+                raise InputError(
+                    f"{prompt.origin}: expected tokens where something is predicted, got a label, "
+                    "which is read off the whole text. Name a word as --at, or leave it out."
+                )
+            found.append(replace(row, at=At(here, tuple(sorted(places)))))
+        return tuple(found)
 
     def text(self, text: str) -> Row:
         """A text as the model reads it, up to its longest length, of which nothing is asked.
@@ -352,6 +379,16 @@ class Reader:
         end, other_end, num = self._end(text), self._end(other), len(ids) - len(text.ids)
         shifted = [place + num * (place >= other_end) for place in places]
         return (*shifted[:end], *range(other_end, other_end + num), *shifted[end:])
+
+
+def _at_the_same(row: Row, other: Row) -> Row:
+    """A row of the second prompt, whose heads are replaced at the tokens of the first one's."""
+    at = other.at
+    if at is None:
+        return row
+    is_text = row.decoder_ids is None or at.sites[0] == "encoder.self"
+    there = {place for place, first in enumerate(row.in_other) if first in at.places}
+    return replace(row, at=At(at.sites, tuple(sorted(there)) if is_text else at.places))
 
 
 def _by_word(text: LabelledTokens) -> list[list[int]]:

@@ -73,6 +73,16 @@ class Look:
 
 @final
 @dataclass(frozen=True)
+class At:
+    """The tokens at which heads are replaced."""
+
+    sites: tuple[str, ...]
+    """Sites of heads that have an output at these tokens; at others nothing is replaced."""
+    places: tuple[int, ...]
+
+
+@final
+@dataclass(frozen=True)
 class Row:
     """One row of tokens that the model reads, and what is read off its logits."""
 
@@ -86,6 +96,8 @@ class Row:
     a decoder reads the same tokens for both."""
     look: Look | None = None
     """Which looks are knocked out; None where the prompt lacks the word to be looked at."""
+    at: At | None = None
+    """The tokens at which heads are replaced; None stands for all."""
 
     @property
     def last(self) -> int:
@@ -167,6 +179,8 @@ class Change:
     heads: Sequence[Head]
     outputs: Outputs | None
     """What takes the place of their outputs; None knocks out their look."""
+    at: At | None = None
+    """The tokens at which it does; None stands for all."""
 
 
 @final
@@ -291,12 +305,14 @@ class _Replacing:
 
     def __init__(self, changes: Sequence[Change]) -> None:
         self._outputs = {id(each.outputs): each.outputs for each in changes}
-        self._heads = dict[LayerId, dict[int, tuple[list[int], list[int]]]]()
-        """The rows and numbers of a layer's heads that get each of the outputs."""
+        self._heads = dict[LayerId, dict[tuple[int, At | None], tuple[list[int], list[int]]]]()
+        """The rows and numbers of a layer's heads that get each of the outputs at some tokens."""
         for row, change in enumerate(changes):
             for head in change.heads if change.outputs is not None else ():
+                if change.at is not None and head.site not in change.at.sites:
+                    continue
                 here = self._heads.setdefault(head.layer_id, {})
-                rows, heads = here.setdefault(id(change.outputs), ([], []))
+                rows, heads = here.setdefault((id(change.outputs), change.at), ([], []))
                 rows.append(row)
                 heads.append(head.index)
 
@@ -304,10 +320,16 @@ class _Replacing:
         if layer.layer_id not in self._heads:
             return None
         new = output_RQHD.clone()
-        for key, (rows, heads) in self._heads[layer.layer_id].items():
+        for (key, at), (rows, heads) in self._heads[layer.layer_id].items():
             outputs = self._outputs[key]
             assert outputs is not None
-            new[rows, :, heads] = outputs[layer.layer_id][:, heads].transpose(0, 1).to(new)
+            instead_NQD = outputs[layer.layer_id][:, heads].transpose(0, 1).to(new)
+            if at is None:
+                new[rows, :, heads] = instead_NQD
+                continue
+            instead_NQD = instead_NQD.expand(-1, new.shape[1], -1)
+            for place in at.places:
+                new[rows, place, heads] = instead_NQD[:, place]
         return new
 
 

@@ -24,7 +24,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headcount.core import LayerId
-from headcount.explanation.runs import Outputs, Row, last_logits
+from headcount.explanation.runs import At, Outputs, Row, last_logits
 from headcount.importance import Lrp, frozen, unfused
 from headcount.models import Loaded
 from headcount.tap import AttentionLayer, StateId, Tap, evaluating, heard
@@ -83,6 +83,17 @@ def relevances(loaded: Loaded, row: Row) -> Outputs:
         start = (read_1R @ row.signs(read_1R))[0]
         rules.check(start)
         return _slopes(start, outputs)
+
+
+def at_tokens(slopes: Outputs, at: At | None) -> Outputs:
+    """Slopes at some tokens, and 0 at all others."""
+    if at is None:
+        return slopes
+    found = {layer: torch.zeros_like(slope) for layer, slope in slopes.items()}
+    for layer, slope in slopes.items():
+        if layer.site in at.sites:
+            found[layer][list(at.places)] = slope[list(at.places)]
+    return found
 
 
 def products(slopes: Outputs, outputs: Outputs) -> dict[LayerId, Float[np.ndarray, " _"]]:

@@ -85,11 +85,11 @@ KINDS = ("zero", "mean", "corrupt", "restored")
 class _Asked:
     """A prompt by the book: the sum over its rows of tokens."""
 
-    def __init__(self, held: Loaded, prompt: Prompt) -> None:
-        case = Reader(held, ExplainOptions()).case(prompt)
+    def __init__(self, held: Loaded, prompt: Prompt, first: bool = False) -> None:
+        case = Reader(held, ExplainOptions(first=first)).case(prompt)
         assert case.corrupt is not None
-        self._held, self.rows, self._others = held, case.rows, case.corrupt
-        self.clean, self._corrupt = (
+        self._held, self.rows, self.others = held, case.rows, case.corrupt
+        self.clean, self.corrupt = (
             [book.head_inputs(held.model, row.inputs(held)) for row in rows]
             for rows in (case.rows, case.corrupt)
         )
@@ -108,8 +108,8 @@ class _Asked:
     def effect(self, effect: str, head: tuple[str, int, int], means: Any) -> float:
         """By how much a head raises what is predicted."""
         after = 0.0
-        for n, (row, other) in enumerate(zip(self.rows, self._others, strict=True)):
-            clean, corrupt = self.clean[n], self._corrupt[n]
+        for n, (row, other) in enumerate(zip(self.rows, self.others, strict=True)):
+            clean, corrupt = self.clean[n], self.corrupt[n]
             if effect == "restored":
                 given = {key: each[[*other.in_other]] for key, each in clean.items()}
                 after += self.read(other, head, given)
@@ -396,7 +396,9 @@ def test_files_of_prompts(tmp_path: Path) -> None:
             read_prompts(path)
     path.write_text('{"prompt": "a b", "target": " c"}\n\n{"prompt": "d", "target": " e"}\n')
     assert [each.target for each in read_prompts(path)] == [" c", " e"]
-    with pytest.raises(InputError, match="or one of agreement, arithmetic, facts, greater-than, indi"):
+    with pytest.raises(
+        InputError, match="or one of agreement, arithmetic, facts, greater-than, indi"
+    ):
         read_prompts("nothing")
 
 
@@ -452,3 +454,68 @@ def test_effects_of_which_several_heads_are_measured_together_are_not_linear() -
         "integrated-10",
         "relp",
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "at"), [(LLAMA, "last"), (LLAMA, "dog"), ("BertForMaskedLM", "old")]
+)
+def test_heads_are_replaced_at_some_tokens_only(name: str, at: str) -> None:
+    """Elsewhere they are as they are; in the second prompt, at the tokens of the same place."""
+    held, options = loaded(name), ExplainOptions(at=at, first=True, together=())
+    text = "The old [MASK] saw the dog" if "Bert" in name else "The old dog saw the"
+    prompt = Prompt(text, " moon", " rain", text.replace("saw", "hear"))
+    found = explain(held, [prompt], options=options)
+    assert found.measured == ("zero", "mean", "corrupt", "restored", "estimate")
+    asked, site = _Asked(held, prompt, first=True), next(iter(held.heads.counts))
+    case = Reader(held, ExplainOptions(first=True)).case(prompt)
+    (row,), (other,) = asked.rows, asked.others
+    places = [n for n, word in enumerate(case.text.word_of) if case.text.words[word] == at]
+    if at == "last":
+        places = [len(row.ids) - 1]
+    assert places
+    for head in [*held.heads][::3]:
+        key, left = (site, head.layer), dict[str, float]()
+        for kind, here in [("zero", row), ("corrupt", row), ("restored", other)]:
+            clean = {key: asked.clean[0][key].clone()}
+            second = {key: asked.corrupt[0][key].clone()}
+            if kind == "zero":
+                clean[key][places] = 0
+            elif kind == "corrupt":
+                for place in places:
+                    clean[key][place] = second[key][row.in_other[place]]
+            else:
+                for place, there in enumerate(other.in_other):
+                    if there in places:
+                        second[key][place] = clean[key][there]
+            instead = second if kind == "restored" else clean
+            left[kind] = asked.read(here, (*key, head.index), instead)
+        expected = {each: asked.value - left[each] for each in ("zero", "corrupt")}
+        expected["restored"] = left["restored"] - asked.second
+        for kind, value in expected.items():
+            assert found.of(kind)[str(head)].value == pytest.approx(value, abs=5e-5), kind
+
+
+def test_effects_at_every_word_add_up() -> None:
+    """The estimate is linear, so those at the words of a prompt are that at all of its tokens."""
+    held, options = loaded(LLAMA), ExplainOptions(effects=("estimate",), first=True)
+    prompt = Prompt("The old dog saw the", " moon", " rain", "The old dog hear the")
+    whole = explain(held, [prompt], options=options).of("estimate")
+    words = ("The", "old", "dog", "saw", "the")
+    parts = [explain(held, [prompt], options=replace(options, at=word)) for word in words]
+    for head in map(str, held.heads):
+        total = sum(each.of("estimate")[head].value for each in parts)
+        assert total == pytest.approx(whole[head].value, abs=1e-5)
+    assert any(each.of("estimate")["dec.1.0"].value for each in parts)
+
+
+def test_refusals_of_tokens() -> None:
+    held = loaded(LLAMA)
+    with pytest.raises(InputError, match="'moon' among the words of the prompt"):
+        explain(held, "The old dog", " moon", options=ExplainOptions(at="moon"))
+    with pytest.raises(InputError, match="at all tokens for a circuit, got --at 'last'"):
+        ExplainOptions(at="last", circuit=True)
+    with pytest.raises(InputError, match="at all tokens for attribution, got --at 'last'"):
+        ExplainOptions(at="last", effects=("attribution",))
+    with pytest.raises(InputError, match="got a label, which is read off the whole text"):
+        labels = loaded("BertForSequenceClassification")
+        explain(labels, "The old dog", "1", options=ExplainOptions(at="last"))

@@ -16,7 +16,6 @@ if heads or fused maps are wider than the model. Other steps equal those of the 
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 
@@ -25,6 +24,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.initialization import no_init_weights
 
+from headcount.compaction.equality import check_equal
 from headcount.compaction.head_lists import renumber
 from headcount.compaction.head_plan import head_plan, relative, set_layer_config
 from headcount.compaction.layout import Cut, Resized, biased, check_prunable_layers, resized
@@ -44,97 +44,12 @@ from headcount.models import (
     laid_out_as,
 )
 from headcount.tap import (
-    ERRORS,
-    TOLERANCE,
     Anatomy,
-    SampleRun,
-    Tap,
     body_path,
-    difference,
-    evaluating,
-    exact_products,
     examine,
     is_spread,
-    sample_runs,
     weights_of,
 )
-
-
-def check_equal(
-    model: PreTrainedModel,
-    anatomy: Anatomy,
-    plan: Plan,
-    smaller: PreTrainedModel,
-    inputs: Mapping[str, Tensor] | None = None,
-) -> None:
-    """Raise an error unless a compact model's outputs equal the gated model's in every sample run.
-
-    Args:
-        model: The model with all heads.
-        anatomy: Its attention layers.
-        plan: The kept heads.
-        smaller: The compact model.
-        inputs: Inputs of the user's own; made up if None.
-
-    Raises:
-        ModelError: If it does not run, or differs by more than rounding.
-    """
-    for where, run in sample_runs(model, inputs).items():
-        with evaluating(model), evaluating(smaller), exact_products(), torch.no_grad():
-            try:
-                with Tap(model, anatomy, gates=plan.gates(anatomy.heads)):
-                    gated = run.outputs(model)
-            except ERRORS:
-                if run.cached:  # some stock models fail with a cache
-                    continue
-                raise
-            try:
-                compact = run.outputs(smaller)
-            except ERRORS as error:
-                raise ModelError(
-                    f"{type(model).__name__} does not run with fewer heads {where}, so it can be "
-                    "gated but not made smaller: its own code needs all of them "
-                    f"({str(error).splitlines()[0]})."
-                ) from error
-        apart, dtype = difference(compact, gated), model.dtype
-        with suppress(*ERRORS):  # some models run in one format alone
-            while apart > TOLERANCE[dtype] and dtype in _WIDER:
-                apart = _difference_in(_WIDER[dtype], model, anatomy, plan, smaller, run)
-                dtype = _WIDER[dtype]
-        if apart > TOLERANCE[dtype]:
-            raise ModelError(
-                f"Expected the compact {type(model).__name__} to differ from the gated one by at "
-                f"most {TOLERANCE[dtype]:g} of the largest output, got {apart:.2g} {where}, "
-                f"computed in {str(dtype).removeprefix('torch.')}. Its attention combines all "
-                "heads, so it can be gated but not made smaller."
-            )
-
-
-_HALF = (torch.float16, torch.bfloat16)
-_WIDER = dict.fromkeys(_HALF, torch.float32) | {torch.float32: torch.float64}
-"""Formats in which models are compared that differ: deep ones amplify what theirs rounds off."""
-
-
-def _difference_in(
-    dtype: torch.dtype,
-    model: PreTrainedModel,
-    anatomy: Anatomy,
-    plan: Plan,
-    smaller: PreTrainedModel,
-    run: SampleRun,
-) -> float:
-    """How far apart two models are in another format; memory holds one copy at a time."""
-    floats = {name: each.to(dtype) for name, each in run.batch.items() if each.is_floating_point()}
-
-    def outputs(own: PreTrainedModel, is_gated: bool) -> list[Tensor]:
-        own = copy.deepcopy(own)
-        nn.Module.to(own, dtype)
-        gates = plan.gates(anatomy.heads)
-        tap = Tap(own, anatomy, gates=gates) if is_gated else nullcontext()
-        with evaluating(own), exact_products(), torch.no_grad(), tap:
-            return replace(run, batch={**run.batch, **floats}).outputs(own)
-
-    return difference(outputs(smaller, False), outputs(model, True))
 
 
 def compact(

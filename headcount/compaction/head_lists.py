@@ -8,33 +8,14 @@ Layers are never renumbered, since one that lost all heads keeps its place.
 import json
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 from transformers import PreTrainedModel
 
 from headcount.core import Head, Heads, Plan, amount, check_accepted
+from headcount.models import HEAD_LISTS, HeadList, lists_of
 from headcount.results import Unlisted
-
-
-@final
-@dataclass(frozen=True)
-class HeadList:
-    """A field that lists heads as [layer, head], both from 0."""
-
-    name: str
-    """Name of the field, in the generation's configuration or in the model's."""
-    site: str
-    """Site of the heads."""
-    serves: str
-    """What the listed heads are for, in the plural."""
-
-
-HEAD_LISTS: dict[str, tuple[HeadList, ...]] = {
-    "whisper": (HeadList("alignment_heads", "decoder.cross", "time stamps of words"),),
-}
-"""The fields by model type."""
 
 
 def unlisted(model: PreTrainedModel, heads: Heads, plan: Plan) -> tuple[Unlisted, ...]:
@@ -88,11 +69,8 @@ def renumber(smaller: PreTrainedModel, heads: Heads, plan: Plan) -> None:
 
 def _fields(model: PreTrainedModel) -> Iterator[tuple[Any, HeadList, list[Head]]]:
     """The fields that a model has, with what holds each and the heads that it lists."""
-    holders = [getattr(model, "generation_config", None), model.config]
-    for each in HEAD_LISTS.get(model.config.model_type, ()):
-        for holder in holders:
-            if listed := getattr(holder, each.name, None):
-                yield holder, each, [Head(each.site, *pair) for pair in listed]
+    for holder, each, listed in lists_of(model):
+        yield holder, each, [Head(each.site, *pair) for pair in listed]
 
 
 def warn_of_numbers(folder: Path, head_plan: Mapping[str, Any], model_type: str) -> None:

@@ -9,6 +9,7 @@
      "maps": {path: {"kind": "linear", "in": 55, "out": 22, "bias": true}},
      "attributes": {path: {"num_attention_heads": 2}},
      "own_position_bias": [path],
+     "renumbered": names of fields that list heads by the numbers of the compact model, if any,
      "shared": {name: name of the parameter that it is}} if the stock class shares others
 
 Paths are relative to `model.base_model`, since a body is loaded with and without its head. Names
@@ -22,7 +23,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from headcount.compaction.layout import Resized, sharing
 from headcount.core import Heads, ModelError, Plan
-from headcount.models import revision
+from headcount.models import RENUMBERED, lists_of, revision
 from headcount.tap import Anatomy, body_path
 
 VERSION = 1
@@ -54,6 +55,8 @@ def head_plan(
     paths = [each.layer.module for each in layers]
     attributes = {relative(each.layer.module, body): each.attributes for each in layers}
     own = [relative(path, body) for path in sharing(model, paths)]
+    lists = sorted({each.name for _, each, _ in lists_of(model)})
+    listed = [each for each in lists if not before or each in before.get(RENUMBERED, ())]
     return {
         "version": VERSION,
         "sha256": kept.sha256,
@@ -66,7 +69,7 @@ def head_plan(
         | {relative(path, body): size for path, size in sizes.items()},
         "attributes": before.get("attributes", {}) | attributes,
         "own_position_bias": sorted({*before.get("own_position_bias", []), *own}),
-    }
+    } | ({RENUMBERED: listed} if listed else {})
 
 
 def original(plan: Plan, heads: Heads, before: Mapping[str, Any]) -> Plan:

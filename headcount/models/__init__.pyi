@@ -21,6 +21,10 @@ from .forward import Removal as Removal
 from .forward import last_logits as last_logits
 from .forward import mean_outputs as mean_outputs
 from .forward import running as running
+from .head_lists import HEAD_LISTS as HEAD_LISTS
+from .head_lists import RENUMBERED as RENUMBERED
+from .head_lists import HeadList as HeadList
+from .head_lists import lists_of as lists_of
 from .image_encoding import body_of as body_of
 from .image_encoding import encoder_of as encoder_of
 from .image_encoding import image_encoder as image_encoder

@@ -31,6 +31,7 @@ from headcount.models.compact_checkpoint import (
 from headcount.models.encoder_lm import EncoderConfig, EncoderForCausalLM, EncoderForMaskedLM
 from headcount.models.gguf_file import OPTION as GGUF
 from headcount.models.gguf_file import gguf_of, read_gguf
+from headcount.models.head_lists import warn_of_dense_numbers
 from headcount.models.image_encoding import processor_of
 from headcount.models.loaded import Loaded
 from headcount.models.model_files import (
@@ -272,6 +273,7 @@ def _read(
         model = load_compact(place, stock, config, dtype, attention)
         check_plan_file(Path(place), config.head_plan)
         _warn_of_lapsed(Path(place))
+        warn_of_dense_numbers(model, Path(place))
         return model
     with torch.random.fork_rng(devices=[]):
         # Weights that are drawn because they are missing are the same in every run.

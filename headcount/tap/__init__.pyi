@@ -51,9 +51,11 @@ from .placement import weight_away as weight_away
 from .placement import weight_of as weight_of
 from .placement import weights_of as weights_of
 from .rounding import MOST as MOST
+from .rounding import ROOM as ROOM
 from .rounding import SPREADS as SPREADS
 from .rounding import TOLERANCE as TOLERANCE
 from .rounding import difference as difference
+from .rounding import head_limit as head_limit
 from .sample_inputs import ERRORS as ERRORS
 from .sample_inputs import SampleRun as SampleRun
 from .sample_inputs import outputs as outputs

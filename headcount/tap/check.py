@@ -1,5 +1,6 @@
 """Checks: sample runs in which the tapped model must equal the stock model."""
 
+import copy
 import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -81,6 +82,16 @@ class Check:
                 if not apart <= (min(rounding, MOST[self.model.dtype]) if alone else rounding):
                     return False
         return True
+
+    def in_float32(self) -> "Check":
+        """The same of a copy of the model in float32, which takes twice the memory of half."""
+        own = copy.deepcopy(self.model).float()
+        floats = {
+            name: each.float()
+            for name, each in self.sample.batch.items()
+            if each.is_floating_point()
+        }
+        return Check(own, replace(self.sample, batch={**self.sample.batch, **floats}))
 
     def unrest(self) -> float:
         """How far two runs of the stock model are apart: above 0 if it draws random numbers."""

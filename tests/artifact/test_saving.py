@@ -1,11 +1,14 @@
 """The folder of a compact model is written atomically and holds exactly what its plan says."""
 
+import copy
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import peft
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -15,9 +18,10 @@ import headcount
 from headcount.artifact import save
 from headcount.artifact.saving import copy_side_files, write_model
 from headcount.artifact.staging import check_not_taken, staged
+from headcount.cache import plan_for_cache
 from headcount.compaction import compact
 from headcount.core import InputError, ModelError, Plan, kept_sha256
-from headcount.models import EncoderConfig, EncoderForMaskedLM
+from headcount.models import EncoderConfig, EncoderForMaskedLM, revision
 from headcount.tap import difference, examine, outputs
 from tests import saved, tiny
 from tests.compaction.plans import compacted, some_heads
@@ -380,3 +384,30 @@ def test_loaded_elsewhere_with_sizes_ignored(folder: Path) -> None:
     random.save_pretrained(folder)
     with pytest.raises(ModelError, match="loaded elsewhere with ignore_mismatched_sizes"):
         headcount.load(folder)
+
+
+@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing`:FutureWarning")
+def test_what_names_heads_of_the_dense_model_stays_with_it(tmp_path: Path) -> None:
+    """A cache plan, an earlier plan and an adapter are not copied, and don't fit what is left."""
+    dense, small = saved.llama(tmp_path / "dense"), tmp_path / "small"
+    loaded = headcount.load(dense)
+    plan = Plan({"decoder.self": {0: (2, 3), 1: (0, 1)}})
+    earlier = replace(plan, model=revision(loaded.model))
+    earlier.write(dense / "earlier.json")
+    plan_for_cache(loaded, [(0, 0)], sink=2, recent=5).write(dense / "cache.json")
+    lora = peft.LoraConfig(target_modules=["q_proj", "v_proj"], layers_to_transform=[1])
+    adapted: Any = peft.get_peft_model(copy.deepcopy(loaded.model), lora)
+    adapted.save_pretrained(dense / "adapter")
+    headcount.save_compact(loaded, plan, small)
+    assert not {"earlier.json", "cache.json", "adapter"} & {each.name for each in small.rglob("*")}
+    pruned = headcount.load(small)
+    for place in (dense / "earlier.json", small / "plan.json"):
+        with pytest.raises(
+            InputError, match="Expected a plan for this model|for which the plan was made"
+        ):
+            compact(pruned, Plan.read(place))
+    cache = headcount.CachePlan.read(dense / "cache.json")
+    with pytest.raises(InputError, match="plan"), headcount.streaming_cache(pruned, cache):
+        pass
+    with pytest.raises((RuntimeError, ValueError), match="size mismatch|not found"):
+        peft.PeftModel.from_pretrained(pruned.model, dense / "adapter")

@@ -12,7 +12,8 @@ from transformers import PreTrainedModel
 
 from headcount import tap
 from headcount.compaction import compact, layout
-from headcount.compaction.compaction import check_equal, layers_of
+from headcount.compaction.compaction import layers_of
+from headcount.compaction.equality import check_equal
 from headcount.compaction.head_plan import set_layer_config
 from headcount.core import Head, Heads, InputError, ModelError, Plan
 from headcount.models import (
@@ -28,6 +29,7 @@ from tests import tiny
 from tests.compaction.plans import compacted, some_heads
 from tests.examined import examined
 from tests.textbook.compaction import kept_heads_output
+from tests.tiny_weights import trained_looking
 
 FAMILIES = sorted(set(tiny.MODELS) - {"albert"})
 GENERATING = ("bart", "marian", "m2m_100", "t5", "gpt2", "gpt_neox", "llama", "gemma2")
@@ -173,7 +175,7 @@ def test_rounding_is_no_difference(
 ) -> None:
     """Deep models amplify it beyond any tolerance; in float64 only a fault is left."""
     tight = dict.fromkeys(tap.TOLERANCE, -1.0) | {torch.float64: 1e-10}
-    monkeypatch.setattr("headcount.compaction.compaction.TOLERANCE", tight)
+    monkeypatch.setattr("headcount.compaction.equality.TOLERANCE", tight)
     model = tiny.MODELS["llama"]()
     nn.Module.to(model, dtype)
     anatomy = examine(model)
@@ -186,12 +188,44 @@ def test_rounding_is_no_difference(
         check_equal(model, anatomy, wrong, compact(model, plan))
 
 
+def test_a_head_that_adds_little_is_compared_like_any_other() -> None:
+    """It is off by 1e-4 of its norm, of which the outputs show nothing."""
+    model: Any = tiny.MODELS["bert"]()
+    anatomy = examine(model)
+    layer = anatomy.layers[0]
+    projection = model.get_submodule(layer.output or "")
+    with torch.no_grad():
+        projection.weight[:, layer.head_dim : 2 * layer.head_dim] *= 1e-7
+    plan = Plan.keeping(anatomy.heads, [head for head in anatomy.heads if head.index != 0])
+    smaller = compact(model, plan)
+    batch = tiny.inputs(model)
+    with torch.no_grad():
+        value: Any = smaller.get_submodule(layer.module).value
+        value.weight[: layer.head_dim] *= 1 + 1e-4
+        value.bias[: layer.head_dim] *= 1 + 1e-4
+    assert difference(run(smaller, batch), run_gated(model, plan, batch)) < 1e-6
+    expected = r"Expected head enc\.0\.1 of the compact .* to differ .* at most 1e-06 of its norm"
+    with pytest.raises(ModelError, match=f"{expected}, got 0.0001.*float64"):
+        check_equal(model, anatomy, plan, smaller)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", FAMILIES)
+def test_rounding_refuses_no_compact_model(name: str, seed: int, dtype: torch.dtype) -> None:
+    """Weights look trained: large dimensions, and heads of very different sizes."""
+    model: Any = trained_looking(tiny.MODELS[name](), seed)
+    model = model.to(dtype)
+    compact(model, some_heads(examine(model), None, seed))
+
+
 def test_a_model_that_runs_in_no_wider_format_is_judged_in_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Grouped products of experts take no float64."""
     tight = dict.fromkeys(tap.TOLERANCE, -1.0)
-    monkeypatch.setattr("headcount.compaction.compaction.TOLERANCE", tight)
+    monkeypatch.setattr("headcount.compaction.equality.ROOM", tight)
     sizes: dict[str, Any] = tiny.GROUPED | {"hidden_size": 48, "intermediate_size": 32}
     model = tiny.seeded(hf.MixtralForCausalLM(hf.MixtralConfig(**sizes)))
     with pytest.raises(ModelError, match="computed in float32"):

@@ -13,9 +13,8 @@ from transformers import AutoModelForSpeechSeq2Seq
 
 import headcount
 from headcount.compaction import compact, warn_of_numbers
-from headcount.compaction.head_lists import HEAD_LISTS, HeadList
 from headcount.core import ConsentError, Head, Plan, accepting
-from headcount.models import as_loaded
+from headcount.models import HEAD_LISTS, HeadList, as_loaded
 from headcount.pruning import choose_heads, prune
 from headcount.results import PruneRecord
 from headcount.tap import Anatomy, examine
@@ -109,6 +108,45 @@ def test_a_plan_on_a_plan(whisper: tuple[Any, Anatomy]) -> None:
     ids, times = stamps(without(model, pruned, [[0, 2], [1, 2], [2, 1]]))
     assert torch.equal(stamps(second)[0], ids) and torch.equal(stamps(second)[1], times)
     assert model.generation_config.alignment_heads == LISTED
+
+
+def change(path: Path, place: str, **fields: Any) -> None:
+    """Set fields of a JSON file, or of a part of it; None removes one."""
+    found = json.loads(path.read_text())
+    part = found[place] if place else found
+    part |= fields
+    for name in [name for name, value in fields.items() if value is None]:
+        del part[name]
+    path.write_text(json.dumps(found))
+
+
+def test_a_folder_of_an_earlier_version_is_named_until_it_is_corrected(
+    whisper: tuple[Any, Anatomy], tmp_path: Path
+) -> None:
+    """It was copied with the dense model's numbers, and the warning says what to change."""
+    model, anatomy = whisper
+    pruned, numbers, _ = CHOICES["some"]
+    folder = tmp_path / "small"
+    headcount.save_compact(as_loaded(model), plan_without(anatomy, pruned), folder)
+    change(folder / "config.json", "head_plan", renumbered=None)
+    change(folder / "generation_config.json", "", alignment_heads=LISTED)
+    with pytest.warns(UserWarning, match="alignment_heads names heads of the dense model") as seen:
+        early = headcount.load(folder).model
+    (said,) = [str(each.message) for each in seen if "alignment_heads" in str(each.message)]
+    assert "time stamps of words are wrong" in said
+    again = compact(early, Plan({"decoder.cross": {2: (0,)}}))
+    assert "renumbered" not in again.config.head_plan, "what is wrong stays named"
+    kept = json.loads((folder / "config.json").read_text())["head_plan"]["kept"]["decoder.cross"]
+    renumbered = [
+        [layer, kept[str(layer)].index(head)] for layer, head in LISTED if head in kept[str(layer)]
+    ]
+    assert renumbered == numbers
+    change(folder / "generation_config.json", "", alignment_heads=renumbered)
+    change(folder / "config.json", "head_plan", renumbered=["alignment_heads"])
+    with warnings.catch_warnings(record=True) as left:
+        warnings.simplefilter("always")
+        headcount.load(folder)
+    assert not [each for each in left if "alignment_heads" in str(each.message)]
 
 
 def test_losing_all_needs_consent(whisper: tuple[Any, Anatomy], tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from transformers.models.gpt_oss import modeling_gpt_oss
 
 from headcount.artifact.comparing import runner
 from headcount.compaction import compact
-from headcount.compaction.compaction import check_equal
+from headcount.compaction.equality import check_equal
 from headcount.core import Head, InputError, ModelError, Plan
 from headcount.tap import (
     AttentionLayer,

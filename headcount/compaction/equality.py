@@ -1,0 +1,271 @@
+"""Equality: a compact model computes what the gated model computes, head by head and in all.
+
+In every sample run the numbers that enter an output projection are compared for each head that is
+kept, as a share of that head's norm, and so are those that leave it. So a head counts by itself,
+however little it adds to the outputs. The compact model goes on with the gated model's numbers, so
+that no layer amplifies what an earlier one rounded. The outputs of both models are compared, too,
+without such help but with room for rounding.
+
+What differs by more than rounding does once is computed again in wider formats, in which only a
+fault is left. A head that no wider format can judge, for lack of memory or of code, is judged by
+the outputs alone.
+"""
+
+import copy
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from math import isfinite
+from typing import final
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from headcount.core import Head, ModelError, Plan, free_memory
+from headcount.tap import (
+    ERRORS,
+    ROOM,
+    TOLERANCE,
+    Anatomy,
+    AttentionLayer,
+    SampleRun,
+    Tap,
+    difference,
+    evaluating,
+    exact_products,
+    head_limit,
+    input_device,
+    intercepted,
+    sample_runs,
+)
+
+_HALF = (torch.float16, torch.bfloat16)
+_WIDER = dict.fromkeys(_HALF, torch.float32) | {torch.float32: torch.float64}
+"""Formats in which models are compared that differ: deep ones amplify what theirs rounds off."""
+
+
+def check_equal(
+    model: PreTrainedModel,
+    anatomy: Anatomy,
+    plan: Plan,
+    smaller: PreTrainedModel,
+    inputs: Mapping[str, Tensor] | None = None,
+) -> None:
+    """Raise an error unless a compact model equals the gated model in every sample run.
+
+    Args:
+        model: The model with all heads.
+        anatomy: Its attention layers.
+        plan: The kept heads.
+        smaller: The compact model.
+        inputs: Inputs of the user's own; made up if None.
+
+    Raises:
+        ModelError: If it does not run, or if a head or the outputs differ by more than rounding.
+    """
+    for where, run in sample_runs(model, inputs).items():
+        comparison, dtype = _Comparison(anatomy, plan, run), model.dtype
+        try:
+            with _exactly(model):
+                gated = comparison.gated(model)
+        except ERRORS:
+            if run.cached:  # some stock models fail with a cache
+                continue
+            raise
+        try:
+            with _exactly(smaller):
+                found = comparison.apart(smaller, gated)
+        except ERRORS as error:
+            raise ModelError(
+                f"{type(model).__name__} does not run with fewer heads {where}, so it can be "
+                "gated but not made smaller: its own code needs all of them "
+                f"({str(error).splitlines()[0]})."
+            ) from error
+        with suppress(*ERRORS):  # some models run in one format alone
+            while (wider := _WIDER.get(dtype)) and found.is_off(dtype):
+                if found.outputs <= found.limit(dtype) and not _has_room(model, wider):
+                    break
+                found, dtype = _apart_in(wider, model, smaller, comparison), wider
+        _check(found, dtype, type(model).__name__, where)
+
+
+def _check(found: "_Apart", dtype: torch.dtype, kind: str, where: str) -> None:
+    """Raise an error for what is off; heads are judged in float64 only."""
+    name = str(dtype).removeprefix("torch.")
+    if found.outputs > found.limit(dtype):
+        raise ModelError(
+            f"Expected the compact {kind} to differ from the gated one by at "
+            f"most {found.limit(dtype):g} of the largest output, got {found.outputs:.2g} {where}, "
+            f"computed in {name}. Its attention combines all "
+            "heads, so it can be gated but not made smaller."
+        )
+    if dtype == torch.float64 and found.is_off(dtype):
+        raise ModelError(
+            f"Expected {found.worst} of the compact {kind} to differ from the gated "
+            f"one's by at most {_limit(dtype):g} of its norm, got {found.share:.2g} "
+            f"{where}, computed in {name}. What it computes depends on heads that are pruned, "
+            "so it can be gated but not made smaller."
+        )
+
+
+def _limit(dtype: torch.dtype) -> float:
+    """Largest difference of a head, as a share of its norm; many softmaxes round to float32."""
+    return head_limit(dtype, is_narrowed=True)
+
+
+@contextmanager
+def _exactly(model: PreTrainedModel) -> Iterator[None]:
+    with evaluating(model), exact_products(), torch.no_grad():
+        yield
+
+
+def _has_room(model: PreTrainedModel, dtype: torch.dtype) -> bool:
+    """Whether a copy of a model in another format fits into memory."""
+    free = free_memory() if input_device(model).type == "cpu" else None
+    needed = sum(each.numel() for each in model.parameters()) * dtype.itemsize
+    return free is None or 2 * needed <= free
+
+
+@final
+@dataclass(frozen=True)
+class _Apart:
+    """How far a compact model is from the gated one in one run."""
+
+    outputs: float
+    """Largest difference of outputs, as a share of the largest output."""
+    share: float
+    """Largest difference of what enters or leaves an output projection, as a share of its norm."""
+    worst: str
+    """What differs so."""
+    is_whole: bool
+    """Whether all layers were compared."""
+
+    def limit(self, dtype: torch.dtype) -> float:
+        """The limit of outputs, which have room for rounding where all calls are equal."""
+        equal = self.is_whole and self.share <= _limit(dtype)
+        return (ROOM if equal else TOLERANCE)[dtype]
+
+    def is_off(self, dtype: torch.dtype) -> bool:
+        """Whether something differs by more than rounding does once."""
+        return self.outputs > self.limit(dtype) or self.share > _limit(dtype)
+
+
+def _apart_in(
+    dtype: torch.dtype, model: PreTrainedModel, smaller: PreTrainedModel, before: "_Comparison"
+) -> _Apart:
+    """The same in another format; memory holds one copy at a time.
+
+    Raises:
+        ArithmeticError: If a model's outputs are not finite there, as where padding sees nothing.
+    """
+    batch = before.run.batch
+    floats = {name: each.to(dtype) for name, each in batch.items() if each.is_floating_point()}
+    run = replace(before.run, batch={**batch, **floats})
+    comparison = _Comparison(before.anatomy, before.plan, run)
+    own = copy.deepcopy(model)
+    nn.Module.to(own, dtype)
+    with _exactly(own):
+        gated = comparison.gated(own)
+    own = copy.deepcopy(smaller)
+    nn.Module.to(own, dtype)
+    with _exactly(own):
+        found = comparison.apart(own, gated)
+    if not isfinite(found.outputs):
+        raise ArithmeticError(f"outputs in {dtype} are not finite")
+    return found
+
+
+@final
+class _Comparison:
+    """Compares what enters and leaves output projections in one sample run of both models.
+
+    Args:
+        anatomy: Attention layers of the model with all heads.
+        plan: The kept heads.
+        run: The sample run.
+    """
+
+    def __init__(self, anatomy: Anatomy, plan: Plan, run: SampleRun) -> None:
+        self.anatomy, self.plan, self.run = anatomy, plan, run
+        self._kept = {
+            layer: kept
+            for layer in anatomy.layers
+            if (kept := plan.of_layer(anatomy.heads, layer.site, layer.layer))
+            and layer.output is not None
+        }
+        self._expected = dict[str, deque[Tensor]]()
+        """What goes into and out of each projection in the gated model, call by call."""
+        self._share, self._worst = 0.0, ""
+
+    def gated(self, model: PreTrainedModel) -> list[Tensor]:
+        """The gated model's outputs; what its kept heads compute is remembered."""
+
+        def enter(layer: AttentionLayer, given: Tensor) -> None:
+            heads = given.unflatten(-1, (layer.num_heads, layer.head_dim))
+            self._remember(layer, heads[..., list(self._kept[layer]), :].clone())
+
+        gates = self.plan.gates(self.anatomy.heads)
+        with (
+            Tap(model, self.anatomy, gates=gates),
+            self._hearing(model, enter, self._remember),
+        ):
+            return self.run.outputs(model)
+
+    def apart(self, smaller: PreTrainedModel, gated: list[Tensor]) -> _Apart:
+        """How far the compact model is from the gated one, which ran before."""
+
+        def enter(layer: AttentionLayer, given: Tensor) -> Tensor:
+            kept = self._kept[layer]
+            names = [f"head {Head(layer.site, layer.layer, index)}" for index in kept]
+            found = given.unflatten(-1, (len(kept), layer.head_dim))
+            return self._compare(layer, found, names).flatten(-2)
+
+        def leave(layer: AttentionLayer, given: Tensor) -> Tensor:
+            name = f"the output of {layer.layer_id}"
+            return self._compare(layer, given[..., None, :], [name])[..., 0, :]
+
+        outputs = difference(self.run.outputs(smaller), gated)
+        with self._hearing(smaller, enter, leave):
+            self.run.outputs(smaller)
+        is_whole = len(self._kept) == len(self.anatomy.layers)
+        return _Apart(outputs, self._share, self._worst, is_whole)
+
+    @contextmanager
+    def _hearing(
+        self,
+        model: PreTrainedModel,
+        enter: Callable[[AttentionLayer, Tensor], Tensor | None],
+        leave: Callable[[AttentionLayer, Tensor], Tensor | None],
+    ) -> Iterator[None]:
+        """Inside, what enters and leaves output projections passes through functions."""
+        layers = {model.get_submodule(each.output or ""): each for each in self._kept}
+        with intercepted(
+            layers,
+            lambda module, given: enter(layers[module], given),
+            lambda module, output: leave(layers[module], output),
+        ):
+            yield
+
+    def _remember(self, layer: AttentionLayer, given: Tensor) -> None:
+        self._expected.setdefault(layer.module, deque()).append(given)
+
+    def _compare(self, layer: AttentionLayer, found: Tensor, names: Sequence[str]) -> Tensor:
+        """Note how far some numbers are from the gated model's, which take their place."""
+        expected = self._expected[layer.module].popleft().reshape(found.shape)
+        apart, size = (
+            self._at_tokens(each.double().norm(dim=-1).nan_to_num())
+            for each in (found - expected, expected)
+        )
+        share_K = apart.amax(0) / size.square().mean(0).sqrt().clamp_min(1e-30)
+        if (largest := share_K.max().item()) > self._share:
+            self._share, self._worst = largest, names[int(share_K.argmax())]
+        return expected
+
+    def _at_tokens(self, each: Tensor) -> Tensor:
+        """Numbers of every part at tokens that are no padding: [token, part]."""
+        for mask in self.run.masks:
+            if mask.shape == each.shape[:2]:
+                return each[mask]
+        return each.reshape(-1, each.shape[-1])

@@ -40,6 +40,9 @@ json.dump(runs, open(sys.argv[3], "w"))
 
 Run = tuple[list[str], int | None, list[str]]
 
+OLD = {"probes", "reports"}
+"""Names that have moved, which warn for one release."""
+
 
 def in_one_process(commands: list[list[str]], folder: Path) -> tuple[list[Run], str]:
     """Arguments, exit status and heavy modules so far of every command, and all errors."""
@@ -226,8 +229,8 @@ def test_options_of_prune_stand_in_boxes_by_what_is_asked(
         title.removesuffix(" options"): re.findall(r"^  (--[a-z][\w.-]+)", box, re.MULTILINE)
         for title, box in zip(parts[1::2], parts[2::2], strict=True)
     }
-    titles = ["positional arguments", "options", "budget", "task and data", "compensation"]
-    assert list(found) == [*titles, "analysis", "method"]
+    titles = ["positional arguments", "options", "budget", "task and data", "task and data.more"]
+    assert list(found) == [*titles, "compensation", "analysis", "method"]
     assert found["options"][:2] == ["--out", "--method"] and len(found["options"]) < 9
     assert found["budget"] == ["--keep", "--share", "--keep-cache", "--max-drop", "--latency"]
     assert {"--task", "--data", "--dev", "--test"} <= {*found["task and data"]}
@@ -235,7 +238,7 @@ def test_options_of_prune_stand_in_boxes_by_what_is_asked(
 
 def test_the_docstring_of_the_package_lists_every_public_name() -> None:
     words = set(re.findall(r"\w+", headcount.__doc__ or ""))
-    assert set(headcount.__all__) <= words
+    assert {*headcount.__all__} - OLD <= words
 
 
 def options(make: Callable[..., Any]) -> tuple[str, ...]:

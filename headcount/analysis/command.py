@@ -163,7 +163,7 @@ class Estimating(Analyze):
 def _roles(found: "results.Analysis") -> Table:
     """How many heads have each role and tend to it, and the clearest ones."""
     table = Table("role", "heads", "tendency", "clearest", box=None, pad_edge=False)
-    for name in found.record.inputs.roles:
+    for name in found.record.possible_roles:
         having = [(each, head) for head, own in found.roles.items() for each in own]
         having = [pair for pair in having if pair[0].role == name]
         having.sort(key=lambda pair: -pair[0].score)

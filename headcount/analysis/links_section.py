@@ -76,7 +76,10 @@ def _sentence(row: TraitStrength, limits: Thresholds) -> str:
             short = f"cases in {row.units} of {amount(limits.test_sentences, 'text')}"
         return f"{row.trait} can give no role: the tested half has {short}."
     if not row.is_beyond_chance:
-        return f"No head finds {target_of(row)} more often than position explains."
+        return (
+            f"No head finds {row.trait} more often than position explains; {row.head} comes "
+            f"nearest: it {finding(row)}."
+        )
     return f"{row.head} {finding(row)}."
 
 

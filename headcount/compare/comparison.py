@@ -35,7 +35,7 @@ from headcount.results import (
     Signature,
     TraitStrength,
 )
-from headcount.vocabulary import OF_RELATIONS
+from headcount.vocabulary import OF_RELATIONS, roles_of
 
 BUDGETS = (0.9, 0.75, 0.5, 0.25, 0.1)
 """Shares of the heads that are kept by a score."""
@@ -365,7 +365,7 @@ def _counts(one: Analysis, other: Analysis, site: str) -> dict[str, tuple[int, i
         Counter(role for row in run.rows if row.site == site for role in row.roles or ("none",))
         for run in (one, other)
     ]
-    roles = (*one.record.inputs.roles, "none")
+    roles = (*roles_of((*one.record.traits, *other.record.traits)), "none")
     return {role: (counts[0][role], counts[1][role]) for role in roles}
 
 

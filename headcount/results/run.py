@@ -23,6 +23,7 @@ from headcount.vocabulary import (
     LinkWords,
     Thresholds,
     TraitEntry,
+    roles_of,
     traits_of,
 )
 
@@ -261,6 +262,11 @@ class RunRecord(Record):
     def column_entries(self) -> dict[str, ColumnEntry]:
         """The columns of plug-ins' measures."""
         return {key: each.entry(key) for key, each in self.columns.items()}
+
+    @property
+    def possible_roles(self) -> tuple[str, ...]:
+        """Names of the roles that its traits can give, in the order of a head's list."""
+        return roles_of(self.traits)
 
     @property
     def traits(self) -> tuple[TraitEntry, ...]:

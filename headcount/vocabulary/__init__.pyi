@@ -43,4 +43,5 @@ from .traits import in_legend as in_legend
 from .traits import kind_of as kind_of
 from .traits import kind_of_role as kind_of_role
 from .traits import label_of as label_of
+from .traits import roles_of as roles_of
 from .traits import traits_of as traits_of

@@ -5,7 +5,7 @@ sentence (`results/profiles.py`), all of which read its row. So are kinds of inp
 made of, what that is called, and which traits are tested on it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, final
 
@@ -316,8 +316,13 @@ class Inputs:
     @property
     def roles(self) -> tuple[str, ...]:
         """Names of the roles that its traits can give, in the order of a head's list."""
-        possible = {each.role.name for each in self.traits}
-        return tuple(name for name in ROLES if name in possible)
+        return roles_of(self.traits)
+
+
+def roles_of(traits: Iterable[TraitEntry]) -> tuple[str, ...]:
+    """Names of the roles that traits can give, in the order of a head's list."""
+    possible = {each.role.name for each in traits}
+    return tuple(name for name in ROLES if name in possible)
 
 
 TEXTS = Inputs(

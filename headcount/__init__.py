@@ -63,6 +63,7 @@ More of what commands do:
     training: fine-tuning without the measurements around it (`training.finetune`)
 
 What you add yourself:
+    Trait: a class of keys whose heads `analyze` finds, with a role (`analyze(..., traits=...)`)
     Relation, Link: links between words of a sentence, whose heads `analyze` finds
         (`Corpus(..., links=...)`)
     register: a score or another thing of your own, under its name; `API` is the version of what

@@ -56,6 +56,7 @@ from .corpora import Tree as Tree
 from .doctor import diagnose as diagnose
 from .explanation import ExplainOptions as ExplainOptions
 from .explanation import explain as explain
+from .measures import Trait as Trait
 from .measures import induction_scores as induction_scores
 from .models import Loaded as Loaded
 from .models import load as load

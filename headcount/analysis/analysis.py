@@ -53,12 +53,18 @@ from headcount.corpora import (
     with_baselines,
 )
 from headcount.measures import (
+    REGISTRY,
+    TRAIT_CLASSES,
     Confidence,
     CorpusUnits,
     Sums,
     Totals,
+    Trait,
     confidence_variant,
+    entries_of,
     further_columns,
+    further_measures,
+    measure_of_traits,
     measures_of,
 )
 from headcount.models import (
@@ -85,6 +91,7 @@ def analyze(
     progress: Progress = silent,
     tokenizer: Tokenizer | None = None,
     measures: Sequence[str | type[Sums]] = (),
+    traits: Sequence[str | type[Trait]] = (),
 ) -> Analysis:
     """Measure every head of a model over a corpus in one pass, and assign roles.
 
@@ -99,6 +106,7 @@ def analyze(
         progress: called with the stage and the progress of the pass.
         tokenizer: the tokenizer of a plain model.
         measures: further measures beside those of headcount, your own or by a plug-in's name.
+        traits: further traits with their roles, likewise; models of texts only.
 
     Raises:
         CorpusError: if the corpus can't be read, or not with this tokenizer.
@@ -109,7 +117,7 @@ def analyze(
     loaded, folder = as_loaded(model, tokenizer), None if out is None else Path(out)
     with TemporaryDirectory() as temporary:  # for the state of a run without a folder
         place = folder or Path(temporary)
-        run = _Analyzing(loaded, corpus, options or Options(), place, progress, measures)
+        run = _Analyzing(loaded, corpus, options or Options(), place, progress, measures, traits)
         return run.analysis()
 
 
@@ -137,6 +145,7 @@ class _Analyzing:
         out: Path,
         progress: Progress,
         further: Sequence[str | type[Sums]] = (),
+        traits: Sequence[str | type[Trait]] = (),
     ) -> None:
         self.loaded, self.options = loaded, options
         self.out, self.progress = out, progress
@@ -146,6 +155,9 @@ class _Analyzing:
         sharpness = confidence_variant(options.exclude_keys, options.exclude_queries)
         self.anatomy = loaded.anatomy
         measures = measures_of(self.anatomy, corpus.inputs, further)
+        self.traits = [kind(loaded.tokenizer) for kind in map(TRAIT_CLASSES.find, traits)]
+        self.further = entries_of(self.traits)
+        measures = (*measures, measure_of_traits(self.traits)) if self.traits else measures
         self.measures = tuple(sharpness if each is Confidence else each for each in measures)
         options.check_fit(corpus.inputs)
         check_has_heads(loaded)
@@ -227,9 +239,9 @@ class _Analyzing:
         profiles = profile_table(self.anatomy.heads, totals, named, self.grid)
         if repeated is not None:
             profiles = with_rows(profiles, repeated)
-        profiles = judged(profiles, self.options.thresholds)
+        profiles = judged(profiles, self.options.thresholds, self.further)
         roles = {str(head): [] for head in self.anatomy.heads}
-        roles |= find_roles(profiles, self.options.thresholds, self._link_words)
+        roles |= find_roles(profiles, self.options.thresholds, self._link_words, self.further)
         names = [[role.role for role in roles[head]] for head in heads.frame["head"]]
         tended = tendencies(profiles)
         tends = [tended.get(head, []) for head in heads.frame["head"]]
@@ -243,7 +255,7 @@ class _Analyzing:
 
     @property
     def _named(self) -> RelationNames:
-        return RelationNames(self.census.relations, self.census.links)
+        return RelationNames(self.census.relations, self.census.links, self.further)
 
     @property
     def _further_columns(self) -> dict[str, ColumnWords]:
@@ -330,6 +342,7 @@ class _Analyzing:
             pairs=self.corpus.pairs or None,
             **self.corpus.signed,
             links=self._signed_links,
+            further=self._signed_further,
             windows=self.encoder.windows or None,
             frequencies=rare,
             seed=options.seed if options.null else None,
@@ -338,6 +351,16 @@ class _Analyzing:
             units=None if self.halves.segments is None else self.halves,
             sums=None if self.chosen.kernel.name == "blocks" else self.chosen.kernel.name,
         )
+
+    @property
+    def _signed_further(self) -> str | None:
+        """Names of measures and traits of plug-ins, with the versions of these."""
+        kinds = (
+            *((REGISTRY, each) for each in further_measures(self.measures)),
+            *((TRAIT_CLASSES, type(each)) for each in self.traits),
+        )
+        named = (f"{kind.name or kind.__name__} ({its.origin_of(kind)})" for its, kind in kinds)
+        return "+".join(named) or None
 
     @property
     def _signed_links(self) -> str | None:
@@ -361,6 +384,7 @@ class _Analyzing:
             inputs=self.encoder.inputs,
             has_trees=bool(self.census.relations),
             has_links=bool(self.census.links),
+            further=tuple(self.further.values()),
             halves=self.halves,
             thresholds=self.options.thresholds,
             induction=self.options.induction,
@@ -406,6 +430,7 @@ class _Analyzing:
             few_texts=self._few_texts(),
             untested=self._untested(profiles),
             links=self._link_words,
+            further=self.further,
             columns=self._further_columns,
             thresholds=self.options.thresholds,
             warnings=tuple(warnings),

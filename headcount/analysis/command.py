@@ -64,6 +64,8 @@ class Analyze(
     words in column 10 of a treebank (KEY=3 or KEY=3,5). A field links of .jsonl is read anyway."""
     measures: tuple[str, ...] = ()
     """Measures of plug-ins to take, too, by their names."""
+    traits: tuple[str, ...] = ()
+    """Traits of plug-ins to test, too, by their names."""
     limit: int | None = None
     """Largest number of sentences or images to read; all by default."""
     stream: bool = False
@@ -113,7 +115,7 @@ class Analyze(
 
     def measure(self, read: "models.Loaded", progress: Report) -> "results.Analysis":
         """Analyse."""
-        further = {"progress": progress, "measures": self.measures}
+        further = {"progress": progress, "measures": self.measures, "traits": self.traits}
         return analysis.analyze(read, self.texts, self.how, self.out, **further)
 
     def store(self, found: "results.Analysis") -> None:

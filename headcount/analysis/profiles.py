@@ -15,8 +15,8 @@ Here are the other tables, too: the numbers of every head, every relation, every
 a run that its tables do not hold: timings, versions and warnings.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, final
 
 import numpy as np
@@ -41,6 +41,7 @@ from headcount.measures import (
     BEFORE,
     MEASURES,
     TRAITS,
+    ClassWeights,
     Looks,
     Patterns,
     Positional,
@@ -49,6 +50,7 @@ from headcount.measures import (
     Syntactic,
     Totals,
     Traits,
+    classes_of,
 )
 from headcount.statistics import ClusteredRates
 from headcount.tap import Anatomy
@@ -70,10 +72,12 @@ AT_OFFSETS = {each.offset: each for each in TEXT_TRAITS if each.offset is not No
 @final
 @dataclass(frozen=True)
 class RelationNames:
-    """Names of relations and links, in the order of the sums."""
+    """Names of relations and links, in the order of the sums, and traits of plug-ins."""
 
     relations: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
+    further: Mapping[str, TraitEntry] = field(default_factory=dict[str, TraitEntry])
+    """Traits of plug-ins, by name."""
 
     @property
     def every(self) -> list[tuple[TraitEntry, str]]:
@@ -139,6 +143,7 @@ class _Layer:
             yield from self._classes(looks, traits)
         if tests is not None:
             yield from self._relations(tests)
+        yield from self._further()
 
     # ------------------------------------------------------------ offsets
 
@@ -185,6 +190,15 @@ class _Layer:
     def _blocks(self) -> np.ndarray | None:
         sums = self._sums(Patterns)
         return None if sums is None else sums.second_block().numpy()
+
+    def _further(self) -> Iterator[ProfileRow]:
+        """The rows of plug-ins' traits."""
+        for (kind, place), sums in self.totals.sums.items():
+            if place == self.place and isinstance(sums, ClassWeights):
+                by_position = ratio(_by_offset(sums), sums.cases.numpy()[..., None])
+                for t, trait in enumerate(classes_of(kind)):
+                    cells = class_cells(sums, t, by_position[:, t])
+                    yield from profile_rows(self.place, self.named.further[trait.name], cells)
 
     # ------------------------------------------------------------ relations
 
@@ -255,13 +269,18 @@ def _best_offsets(looks: Looks) -> np.ndarray:
     return order[looks.hits[0][:, order + reach].max(-1).indices].numpy()
 
 
-def _position_nulls(looks: Looks, traits: Traits) -> np.ndarray:
-    """What each head would have by the offsets it looks at: [half, trait, head]."""
+def _by_offset(traits: Traits | ClassWeights) -> np.ndarray:
+    """What each head would give by its weights at offsets, over cases: [half, trait, head]."""
     weight_HO = ratio(traits.diagonal.numpy(), traits.diagonal_queries.numpy())
     far_H = int(traits.queries) - traits.diagonal.sum(-1).numpy()
     far_H = far_H / max(int(traits.far_pairs), 1)
     near_2TO, far_2T = traits.near.double().numpy(), traits.far.double().numpy()
-    found = near_2TO @ np.nan_to_num(weight_HO).T + far_2T[..., None] * far_H
+    return near_2TO @ np.nan_to_num(weight_HO).T + far_2T[..., None] * far_H
+
+
+def _position_nulls(looks: Looks, traits: Traits) -> np.ndarray:
+    """What each head would have by the offsets it looks at: [half, trait, head]."""
+    found = _by_offset(traits)
     hits_HO, cases_O = looks.hits.sum(0).double().numpy(), looks.cases.sum(0).numpy()
     far_pairs = max(int(looks.far_pairs.sum()), 1)
     habit_HO = np.nan_to_num(ratio(hits_HO[:, :-1], cases_O))

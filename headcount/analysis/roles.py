@@ -44,17 +44,28 @@ from headcount.vocabulary import (
     ROLES,
     Inputs,
     LinkWords,
+    RoleEntry,
     Thresholds,
     TraitEntry,
     traits_of,
 )
 
 
-def judged(profiles: pd.DataFrame, thresholds: Thresholds | None = None) -> pd.DataFrame:
-    """The profiles with `p_holm` and `verdict` by some thresholds; the papers' if None."""
-    limits = thresholds or Thresholds()
+def judged(
+    profiles: pd.DataFrame,
+    thresholds: Thresholds | None = None,
+    further: Mapping[str, TraitEntry] | None = None,
+) -> pd.DataFrame:
+    """The profiles with `p_holm` and `verdict` by some thresholds; the papers' if None.
+
+    Args:
+        profiles: strengths of traits.
+        thresholds: thresholds of the roles; the papers' if None.
+        further: traits of plug-ins, as in the run's record.
+    """
+    limits, entries = thresholds or Thresholds(), roles_with(further)
     score = profiles["score"].to_numpy(dtype=float, copy=True)
-    is_gain = np.array([ROLES[role].is_gain for role in profiles["role"]], dtype=bool)
+    is_gain = np.array([entries[role].is_gain for role in profiles["role"]], dtype=bool)
     pairs = zip(profiles["share"], profiles["chance"], strict=True)
     gains = np.array(
         [limits.excess(role, *pair) for role, pair in zip(profiles["role"], pairs, strict=True)],
@@ -71,7 +82,7 @@ def judged(profiles: pd.DataFrame, thresholds: Thresholds | None = None) -> pd.D
     p_holm = np.full(len(p), np.nan)
     p_holm[is_chosen] = holm(p[is_chosen])
     passes = is_chosen & (np.nan_to_num(p_holm, nan=1.0) <= limits.test_alpha)
-    least_score = np.array([limits.least(role) for role in profiles["role"]], dtype=float)
+    least_score = np.array([limits.least(entries[role]) for role in profiles["role"]], dtype=float)
     # Rounded, so that 0.6 against 0.5 is 10 points
     is_role = passes & (np.round(score, 9) >= least_score)
     is_tendency = passes & (profiles["strength"].to_numpy() >= limits.tendency_strength)
@@ -95,6 +106,7 @@ def find_roles(
     profiles: pd.DataFrame,
     thresholds: Thresholds | None = None,
     links: Mapping[str, LinkWords] | None = None,
+    further: Mapping[str, TraitEntry] | None = None,
 ) -> dict[str, list[Role]]:
     """The roles of every head, by head name; an empty list for a head without a role.
 
@@ -104,24 +116,30 @@ def find_roles(
         profiles: strengths of traits, such as `Analysis.profiles`.
         thresholds: thresholds of the roles; the papers' if None.
         links: what kinds of links are called, as in the run's record.
+        further: traits of plug-ins, as in the run's record.
     """
     limits = thresholds or Thresholds()
-    profiles = judged(profiles, limits)
+    profiles = judged(profiles, limits, further)
     found: dict[str, list[Role]] = {str(head): [] for head in profiles["head"]}
     having: dict[tuple[str, str], list[TraitStrength]] = {}
     rows = rows_of(profiles.loc[profiles["verdict"] == "role"], TraitStrength)
-    for trait in with_words(rows, links or {}):
+    for trait in with_words(rows, links or {}, further):
         having.setdefault((trait.head, trait.role), []).append(trait)
     for (head, _), traits in having.items():
         ordered = sorted(traits, key=lambda each: (each.score, each.strength), reverse=True)
         certain = [limits.certainty(vars(each)) for each in ordered]
         best = min(certain, key=(CLEAR, BORDERLINE, None).index)
         found[head].append(_role(ordered[0], best))
-    order = [*ROLES]
+    order = [*roles_with(further)]
     return {
         head: sorted(roles, key=lambda each: order.index(each.role))
         for head, roles in found.items()
     }
+
+
+def roles_with(further: Mapping[str, TraitEntry] | None) -> dict[str, RoleEntry]:
+    """All roles by name, those of plug-ins' traits last."""
+    return {**ROLES, **{each.role.name: each.role for each in (further or {}).values()}}
 
 
 def _role(trait: TraitStrength, certainty: str | None) -> Role:
@@ -148,6 +166,8 @@ class Conditions:
     inputs: Inputs
     has_trees: bool
     has_links: bool
+    further: tuple[TraitEntry, ...]
+    """Traits of plug-ins."""
     halves: Halves
     thresholds: Thresholds
     induction: bool
@@ -161,7 +181,7 @@ class Conditions:
     def untested(self, profiles: pd.DataFrame) -> dict[str, Untested]:
         """Traits of which no head was tested, by name."""
         found = {}
-        for entry in traits_of(self.inputs, self.has_links):
+        for entry in (*traits_of(self.inputs, self.has_links), *self.further):
             is_own = profiles["role"] == entry.role.name
             if entry not in OF_RELATIONS.values():
                 is_own &= profiles["trait"] == entry.key

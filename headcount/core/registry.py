@@ -119,6 +119,13 @@ class Registry(Generic[Thing]):
             return self._given[name][1]
         return OURS if name in self.own else origin_of(self._entries()[name])
 
+    def origin_of(self, thing: Any) -> Origin:
+        """Where a thing is from, whether it was registered or given by itself."""
+        name = getattr(thing, "name", "")
+        is_given = name in self._given and self._given[name][0] is thing
+        is_ours = not is_given and name in self and self[name] is thing
+        return self.origin(name) if is_given or is_ours else origin_of_module(thing.__module__)
+
     def add(self, thing: Any) -> None:
         """Add a thing under its name, in place of one from the same place in the code.
 

@@ -16,7 +16,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, TypeVar, final, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, final, get_args, get_origin, get_type_hints
 
 from headcount.core.errors import InputError
 from headcount.core.files import parse_json, reason
@@ -262,6 +262,10 @@ class JsonObject:
             self._check(Mapping, dict, value, place)
             found = JsonObject(value, self.file, self.advice, place)
             return found if kind is JsonObject else found._object(kind)
+        if origin is Literal:
+            if value not in inner:
+                raise self.error(place, f"one of {', '.join(map(repr, inner))}", value)
+            return value
         if origin is tuple:
             self._check(tuple, list, value, place)
             if inner[-1] is not Ellipsis and len(inner) != len(value):

@@ -137,7 +137,7 @@ def _source(given: Links) -> LinkSource:
     if isinstance(relation, Relation):
         kind = type(relation)
         name = relation.name
-        origin = RELATIONS.origin(name) if name in RELATIONS else origin_of_module(kind.__module__)
+        origin = RELATIONS.origin_of(kind)
         about = cleandoc(kind.__doc__ or "").partition("\n")[0]
         key = relation.key or words_of_link(name).key
         words = LinkWords(relation.query, key, about, relation.source, str(origin))

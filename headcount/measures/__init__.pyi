@@ -11,6 +11,12 @@ from .induction import check_is_causal as check_is_causal
 from .induction import induction_scores as induction_scores
 from .induction import interval as interval
 from .induction import pattern_means as pattern_means
+from .key_classes import TRAIT_CLASSES as TRAIT_CLASSES
+from .key_classes import ClassWeights as ClassWeights
+from .key_classes import Trait as Trait
+from .key_classes import classes_of as classes_of
+from .key_classes import entries_of as entries_of
+from .key_classes import measure_of_traits as measure_of_traits
 from .learned_sink import LearnedSink as LearnedSink
 from .links import AFTER as AFTER
 from .links import BEFORE as BEFORE
@@ -39,6 +45,7 @@ from .registry import MEASURED as MEASURED
 from .registry import MEASURES as MEASURES
 from .registry import REGISTRY as REGISTRY
 from .registry import further_columns as further_columns
+from .registry import further_measures as further_measures
 from .registry import measures_of as measures_of
 from .relation_tests import RelationTests as RelationTests
 from .streaming import CorpusUnits as CorpusUnits

@@ -4,7 +4,7 @@ Reductions that need the map are read block by block; blocks are forgotten, and 
 takes several, its word-level map needs all of them at once. What no measure needs is not computed.
 """
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, final
@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from headcount.measures.arcs import ArcHits
+from headcount.measures.key_classes import ClassReader, Trait
 from headcount.measures.patches import GridColumns
 from headcount.measures.reductions import (
     GRID_MASSES,
@@ -53,6 +54,7 @@ class AttentionReducer:
             unknown, or if no norms are needed.
         value_BHKD: the values, with key/value heads repeated.
         needs: the reductions to compute.
+        classes: classes of keys of plug-ins' traits.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class AttentionReducer:
         roots_HDD: Tensor | None,
         value_BHKD: Tensor,
         needs: Set[Reduction],
+        classes: Sequence[Trait] = (),
     ) -> None:
         self.layer, self.sides, self.needs = layer, sides, frozenset(needs)
         batch, num_heads = value_BHKD.shape[:2]
@@ -81,12 +84,13 @@ class AttentionReducer:
         words = sides.words if self.needs & _WORDS else None
         with_looks = Reduction.WORD_LOOKS in self.needs
         self._arc_hits = None if words is None else ArcHits(words, num_heads, with_looks)
+        self._classes = ClassReader(sides, classes, zeros(*per_query)) if classes else None
         self.statistics = Statistics.zeros(
             sides.counted,
             value_BHKD,
             self.needs | {Reduction.FIRST},
             self._columns(value_BHKD),
-            needs_map=self._grid is not None or self._arc_hits is not None,
+            needs_map=any((self._grid, self._arc_hits, self._classes)),
         )
 
     def _columns(self, value_BHKD: Tensor) -> Float[Tensor, "batch head key mass"] | None:
@@ -111,6 +115,9 @@ class AttentionReducer:
                 place = (part.rows, part.heads, part.queries)
                 beside, masses = self._grid.reduced(part.weights_BHQK, part.queries)
                 self._beside_BHQO[place], self._grid_mass_BHQM[place] = beside, masses
+            if self._classes is not None:
+                place = (part.rows, part.heads, part.queries)
+                self._classes.block(*place, part.weights_BHQK)
             if self._arc_hits is not None:
                 self._arc_hits.block(part)
 
@@ -138,6 +145,7 @@ class AttentionReducer:
             Reduction.ARC_HITS: lambda: None if self._arc_hits is None else self._arc_hits.hits(),
             Reduction.WORD_LOOKS: lambda: None if self._arc_hits is None else self._arc_hits.looks,
             Reduction.BESIDE: lambda: None if self._grid is None else self._beside_BHQO,
+            Reduction.CLASS_WEIGHTS: lambda: self._classes and self._classes.weights_BHQT,
             Reduction.GRID_MASS: lambda: None if self._grid is None else self._grid_mass_BHQM,
         }
         if masses_BHQC is not None:

@@ -259,6 +259,9 @@ class Attention:
     grid_masses_BHQM = _Read[Float[Tensor, "batch head query mass"]](Reduction.GRID_MASS)
     """Sums over patches, in the order of `GRID_MASSES`; 0 for queries that are no patch."""
 
+    class_weights_BHQT = _Read[Float[Tensor, "batch head query trait"]](Reduction.CLASS_WEIGHTS)
+    """Weight on each class of keys of plug-ins' traits."""
+
     def grid_mass(self, name: str) -> Float[Tensor, "batch head query"]:
         """A sum over patches by its name."""
         return self.grid_masses_BHQM[..., GRID_MASSES.index(name)]

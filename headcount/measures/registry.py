@@ -71,8 +71,12 @@ def measures_of(
 
 def further_columns(measures: Sequence[type[Sums]]) -> dict[str, ColumnEntry]:
     """The columns of measures that are not ours."""
-    further = (each for each in measures if each.__module__.partition(".")[0] != "headcount")
-    return {each.key: each for measure in further for each in measure.entries()}
+    return {each.key: each for kind in further_measures(measures) for each in kind.entries()}
+
+
+def further_measures(measures: Sequence[type[Sums]]) -> list[type[Sums]]:
+    """The measures that are not ours."""
+    return [each for each in measures if each.__module__.partition(".")[0] != "headcount"]
 
 
 def _check_new(measure: type[Sums], others: Sequence[type[Sums]]) -> None:

@@ -34,6 +34,7 @@ from headcount.core import (
     write_arrays,
 )
 from headcount.corpora import Batch
+from headcount.measures.key_classes import classes_of
 from headcount.measures.reducer import NORMS, AttentionReducer
 from headcount.measures.reductions import Attention, Sides, check_finite
 from headcount.measures.sums import Sums
@@ -130,6 +131,7 @@ class Measuring:
     ) -> None:
         self.measures = measures
         self._needs = frozenset[Reduction]().union(*(measure.needs for measure in measures))
+        self._classes = tuple(each for measure in measures for each in classes_of(measure))
         self._roots: dict[AttentionLayer, Tensor | None] = dict.fromkeys(anatomy.layers)
         if self._needs & NORMS:
             self._roots = {layer: layer.output_root(model) for layer in anatomy.layers}
@@ -149,7 +151,8 @@ class Measuring:
         if layer.site not in self._sides:
             self._sides[layer.site] = OnDevices(sides(layer, self._batch))
         its = self._sides[layer.site].on(value_BHKD.device)
-        self._reducer = AttentionReducer(layer, its, self._roots[layer], value_BHKD, self._needs)
+        given = (layer, its, self._roots[layer], value_BHKD, self._needs)
+        self._reducer = AttentionReducer(*given, self._classes)
         return self._reducer.statistics
 
     def block(self, block: Block) -> None:

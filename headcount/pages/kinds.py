@@ -72,7 +72,8 @@ def kinds_of(run: Analysis) -> list[TraitEntry]:
 def roles_of(run: Analysis) -> dict[str, RoleEntry]:
     """Names of all roles that heads have or were tested for."""
     names = {trait.role for traits in (run.traits or {}).values() for trait in traits}
-    return roles_named([*(r for row in run.rows for r in row.roles), *sorted(names)])
+    found = [*(r for row in run.rows for r in row.roles), *sorted(names)]
+    return roles_named(found, run.record.further_roles)
 
 
 Found = Mapping[str, Leading | None]

@@ -239,7 +239,7 @@ def story(run: Analysis, given: Given | None = None) -> list[str]:
     having = {name for row in run.rows for name in row.roles}
     lines: list[str | None] = [first.headline, *(text for _, text in first.answers)]
     lines += [f"Start with {start.head}: it {start.why}." for start in starts(run, found)]
-    papers = [role for role in run.record.possible_roles if ROLES[role].source.startswith(VOITA)]
+    papers = [role for role in run.record.inputs.roles if ROLES[role].source.startswith(VOITA)]
     lines += [nearest(run, role) for role in papers if role not in having]
     if first.steps:
         lines.append(f"To see more: {first.steps[0].replace('`', '')}")

@@ -189,9 +189,12 @@ class Analysis(Result[RunRecord]):
         if self.profiles.empty:
             return None
         found: dict[str, list[TraitStrength]] = {}
-        for each in with_words(rows_of(self.profiles, TraitStrength), self.record.links):
+        for each in self._worded(rows_of(self.profiles, TraitStrength)):
             found.setdefault(each.head, []).append(each)
         return {head: tuple(traits) for head, traits in found.items()}
+
+    def _worded(self, rows: Iterable[TraitStrength]) -> Iterable[TraitStrength]:
+        return with_words(rows, self.record.links, self.record.further)
 
     @cached_property
     def expected(self) -> Mapping[tuple[str, str, str], float]:

@@ -99,7 +99,7 @@ def confirm(one: Analysis, other: Analysis) -> Confirmation:
     claims = []
     for (row, there), passed in zip(pairs, passes, strict=True):
         seen = _seen(row, there, other, limits)
-        threshold = limits.least(row.role)
+        threshold = limits.least(kind_of_trait(row).role)
         outcome: Outcome = "not found again" if seen.is_tested else "not tested"
         if passed and round(seen.score, 9) >= threshold:
             outcome = "found again"

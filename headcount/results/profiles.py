@@ -115,6 +115,8 @@ class TraitStrength(Cell):
     `untested` (not enough cases)."""
     words: LinkWords | None = None
     """What links are called, which the record holds; None for other traits."""
+    entry: TraitEntry | None = None
+    """The row of a plug-in's trait, which the record holds; None for our own."""
 
     def __post_init__(self) -> None:
         if self.verdict not in VERDICTS:
@@ -141,7 +143,7 @@ class TraitStrength(Cell):
 
 
 _NUMBERS = [field.name for field in fields(Cell)]
-*_NAMES, _P, _VERDICT, _ = (
+*_NAMES, _P, _VERDICT, _, _ = (
     each.name for each in fields(TraitStrength) if each.name not in _NUMBERS
 )
 PROFILE_COLUMNS = (*_NAMES, *_NUMBERS, _P, _VERDICT)
@@ -158,6 +160,8 @@ def kind_of_trait(trait: TraitStrength, roles: Mapping[str, RoleEntry] | None = 
         trait: the trait.
         roles: roles by name, among them the trait's; None for those with a row.
     """
+    if trait.entry is not None:
+        return trait.entry
     if trait.relation is not None:
         return OF_RELATIONS[trait.role]
     return kind_of(trait.trait, (roles or roles_named([trait.role]))[trait.role])
@@ -203,17 +207,25 @@ def finding(trait: TraitStrength) -> str:
 
 
 def with_words(
-    rows: Iterable[TraitStrength], links: Mapping[str, LinkWords]
+    rows: Iterable[TraitStrength],
+    links: Mapping[str, LinkWords],
+    further: Mapping[str, TraitEntry] | None = None,
 ) -> Iterable[TraitStrength]:
-    """The rows; those of links with what their kind is called.
+    """The rows; those of links with what their kind is called, those of plug-ins' traits with it.
 
     Args:
         rows: the traits.
         links: what each kind of link is called, as in `RunRecord.links`.
+        further: the traits of plug-ins, as in `RunRecord.further`.
     """
+    own = further or {}
     for row in rows:
-        is_link = row.role == LINKS.role.name
-        yield replace(row, words=links.get(row.trait, words_of_link(row.trait))) if is_link else row
+        if row.role == LINKS.role.name:
+            yield replace(row, words=links.get(row.trait, words_of_link(row.trait)))
+        elif row.trait in own and own[row.trait].role.name == row.role:
+            yield replace(row, entry=own[row.trait])
+        else:
+            yield row
 
 
 @final

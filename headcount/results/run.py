@@ -21,6 +21,7 @@ from headcount.vocabulary import (
     ColumnEntry,
     Inputs,
     LinkWords,
+    RoleEntry,
     Thresholds,
     TraitEntry,
     roles_of,
@@ -236,6 +237,8 @@ class RunRecord(Record):
     """Traits of which no head could be tested."""
     links: Mapping[str, LinkWords] = field(default_factory=dict, metadata={"omitted": True})
     """What each kind of link between words is called, by name."""
+    further: Mapping[str, TraitEntry] = field(default_factory=dict, metadata={"omitted": True})
+    """The traits of plug-ins with their roles, by name."""
     columns: Mapping[str, ColumnWords] = field(default_factory=dict, metadata={"omitted": True})
     """What the columns of plug-ins' measures say, by name."""
     thresholds: Thresholds = field(default_factory=Thresholds)
@@ -266,12 +269,18 @@ class RunRecord(Record):
     @property
     def possible_roles(self) -> tuple[str, ...]:
         """Names of the roles that its traits can give, in the order of a head's list."""
-        return roles_of(self.traits)
+        return (*roles_of(self.traits), *self.further_roles)
+
+    @property
+    def further_roles(self) -> dict[str, RoleEntry]:
+        """The roles of plug-ins."""
+        return {each.role.name: each.role for each in self.further.values()}
 
     @property
     def traits(self) -> tuple[TraitEntry, ...]:
-        """The traits that were asked for: those of the inputs, and links if there were any."""
-        return traits_of(self.inputs, has_links=bool(self.links))
+        """The traits that were asked for: those of the inputs, links and plug-ins."""
+        own = traits_of(self.inputs, has_links=bool(self.links))
+        return (*own, *self.further.values())
 
 
 @final

@@ -56,6 +56,7 @@ class Reduction(Enum):
     WORD_LOOKS = ("word_looks_HSO", Form.MAP)
     BESIDE = ("beside_BHQO", Form.MAP)
     GRID_MASS = ("grid_mass", Form.MAP)
+    CLASS_WEIGHTS = ("class_weights_BHQT", Form.MAP)
 
     def __init__(self, offered: str, form: Form) -> None:
         self.offered, self.form = offered, form

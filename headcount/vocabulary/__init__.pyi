@@ -1,3 +1,7 @@
+from .colours import DARK as DARK
+from .colours import LIGHT as LIGHT
+from .colours import distinct as distinct
+from .colours import ink_on as ink_on
 from .columns import ABLATION as ABLATION
 from .columns import WEIGHTS as WEIGHTS
 from .columns import WORTH as WORTH
@@ -22,6 +26,7 @@ from .roles import ROLES as ROLES
 from .roles import VOITA as VOITA
 from .roles import RoleEntry as RoleEntry
 from .roles import Thresholds as Thresholds
+from .roles import abbreviated as abbreviated
 from .roles import roles_named as roles_named
 from .skills import SKILLS as SKILLS
 from .skills import SkillEntry as SkillEntry

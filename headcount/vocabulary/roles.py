@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from headcount.core import InputError, omitted
+from headcount.vocabulary.colours import DARK, LIGHT
 
 CLEAR, BORDERLINE = "clear", "borderline"
 """Whether the interval of a role clears its threshold: see `Thresholds.certainty`."""
-
-_DARK, _LIGHT = "#16191d", "#ffffff"
 
 
 @final
@@ -38,7 +37,7 @@ class RoleEntry:
     """Paper that describes the role; empty if none does."""
     synonyms: str = ""
     """Other words that a reader might search for."""
-    ink: str = _DARK
+    ink: str = DARK
     """Text colour readable on `colour`."""
     starts: int = 1
     """Rank in headlines and among the heads to start with: the most telling first, sinks last."""
@@ -46,6 +45,8 @@ class RoleEntry:
     """Whether its score is the gain over the best fixed offset, not a share."""
     has_certainty: bool = True
     """Whether the interval of the strength is that of the number that the threshold is for."""
+    least: float | None = None
+    """The threshold of a plug-in's role; None if it is a field of `Thresholds`."""
 
 
 VOITA = "Voita et al., ACL 2019, arXiv:1905.09418"
@@ -66,7 +67,7 @@ ROLES: Mapping[str, RoleEntry] = {
             "are positional",
             "its largest weight falls on one fixed offset",
             f"{VOITA}, section 5.1",
-            ink=_LIGHT,
+            ink=LIGHT,
         ),
         RoleEntry(
             "line",
@@ -112,11 +113,12 @@ ROLES: Mapping[str, RoleEntry] = {
             "linking",
             "linking_gain",
             "Ln",
-            "#009E73",
+            "#882255",  # Paul Tol's wine
             "links words",
             "link words",
             "it finds the other word of a link more often than the best fixed offset",
             synonyms="link relation",
+            ink=LIGHT,
             starts=0,
             is_gain=True,
         ),
@@ -172,7 +174,7 @@ ROLES: Mapping[str, RoleEntry] = {
             "are duplicate-token heads",
             "it looks at an earlier copy of its token",
             _OLSSON,
-            ink=_LIGHT,
+            ink=LIGHT,
         ),
         RoleEntry(
             "sink",
@@ -190,22 +192,29 @@ ROLES: Mapping[str, RoleEntry] = {
 }
 """Every role, in the order of a head's list and of legends: a sink, which reads little, is last."""
 
-_FALLBACKS = (("#5F4B8B", _LIGHT), ("#3B4148", _LIGHT), ("#A6A6A6", _DARK), ("#A8244F", _LIGHT))
+_FALLBACKS = (("#5F4B8B", LIGHT), ("#3B4148", LIGHT), ("#A6A6A6", DARK), ("#A8244F", LIGHT))
 
 
-def roles_named(names: Iterable[str]) -> dict[str, RoleEntry]:
+def roles_named(
+    names: Iterable[str], more: Mapping[str, RoleEntry] | None = None
+) -> dict[str, RoleEntry]:
     """The roles that occur: known ones first and in their order, then the others as they occur.
+
+    Args:
+        names: names of roles.
+        more: roles of plug-ins, which a record has.
 
     >>> list(roles_named(["novel", "sink", "positional"]))
     ['positional', 'sink', 'novel']
     """
     occurring = list(dict.fromkeys(names))
-    result = {name: role for name, role in ROLES.items() if name in occurring}
-    taken = {role.abbreviation for role in ROLES.values()}
+    known = {**ROLES, **(more or {})}
+    result = {name: role for name, role in known.items() if name in occurring}
+    taken = {role.abbreviation for role in known.values()}
     for name in occurring:
         if name not in result:
-            abbreviation = _abbreviation(name, taken)
-            colour, ink = _FALLBACKS[(len(taken) - len(ROLES)) % len(_FALLBACKS)]
+            abbreviation = abbreviated(name, taken)
+            colour, ink = _FALLBACKS[(len(taken) - len(known)) % len(_FALLBACKS)]
             taken.add(abbreviation)
             result[name] = RoleEntry(
                 name,
@@ -220,7 +229,7 @@ def roles_named(names: Iterable[str]) -> dict[str, RoleEntry]:
     return result
 
 
-def _abbreviation(name: str, taken: set[str]) -> str:
+def abbreviated(name: str, taken: set[str]) -> str:
     """Two letters of the name that no other role has; a number if the letters run out."""
     letters = [letter for letter in name if letter.isalnum()] or ["?"]
     pairs = [letters[0].upper() + letter.lower() for letter in letters[1:]]
@@ -304,9 +313,10 @@ class Thresholds:
             return accuracy - baseline
         return accuracy / baseline - 1 if baseline else math.inf
 
-    def least(self, role: str) -> float:
-        """The threshold of a role."""
-        return getattr(self, ROLES[role].threshold)
+    def least(self, role: str | RoleEntry) -> float:
+        """The threshold of a role; one of a plug-in has its own."""
+        entry = ROLES[role] if isinstance(role, str) else role
+        return getattr(self, entry.threshold) if entry.least is None else entry.least
 
     def certainty(self, row: Mapping[str, Any]) -> str | None:
         """Whether the interval of a role clears its threshold: `CLEAR`, or else `BORDERLINE`.
@@ -319,14 +329,15 @@ class Thresholds:
         Args:
             row: A row of `profiles.parquet`, by the names of its columns.
         """
-        if row["verdict"] != "role" or not ROLES[row["role"]].has_certainty:
+        role = entry.role if (entry := row.get("entry")) else ROLES[row["role"]]
+        if row["verdict"] != "role" or not role.has_certainty:
             return None
         share = row["null"] + row["low"] * (row["attainable"] - row["null"])
-        if ROLES[row["role"]].is_gain:
+        if role.is_gain:
             score = self.excess(row["role"], share, row["chance"])
         else:
             score = row["score"] * share / row["share"] if row["share"] else 0.0
-        return CLEAR if round(score, 9) >= self.least(row["role"]) else BORDERLINE
+        return CLEAR if round(score, 9) >= self.least(role) else BORDERLINE
 
     @property
     def syntactic_words(self) -> str:

@@ -23,6 +23,7 @@ CONDITIONS = Conditions(
     inputs=TEXTS,
     has_trees=True,
     has_links=False,
+    further=(),
     halves=Halves(),
     thresholds=Thresholds(),
     induction=True,

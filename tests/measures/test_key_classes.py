@@ -14,7 +14,7 @@ import headcount
 from headcount.corpora.tokenizing import is_punctuation
 from headcount.measures import Sides, Trait, entries_of
 from headcount.models import Loaded
-from headcount.reports import write_report
+from headcount.pages import write_report
 from headcount.results import Analysis
 from headcount.vocabulary import ROLES, TEXTS, distinct, ink_on, traits_of
 from headcount.vocabulary.colours import apart

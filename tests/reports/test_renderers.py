@@ -58,7 +58,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Analysis:
     write_curve_beside(folder)
     heads = [row.head for row in read_run(folder).rows]
     prune_record(heads, heads[:7]).write(folder / "pruned")
-    return replace(read_run(folder, folder / "pruned"), **RESULTS)
+    return replace(read_run(folder, folder / "pruned"), beside=tuple(RESULTS.values()))
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +122,7 @@ def test_charts_are_files_beside_markdown_and_drawings_on_the_page(
     charts = [each.name for each in document.blocks if isinstance(each, Chart)]
     drawn = [path.stem for path in tmp_path.glob("figures/*")]
     assert {*drawn} <= {*charts}
-    linked = re.findall(r"!\[(\w+)\]\(figures/\w+\.svg\)", (tmp_path / "shown.md").read_text())
+    linked = re.findall(r"!\[([\w-]+)\]\(figures/[\w-]+\.svg\)", (tmp_path / "shown.md").read_text())
     assert linked == [each for each in charts if each in drawn]
     drawings = re.findall(DRAWING, section, re.S)
     assert len(drawings) == len(drawn)

@@ -15,6 +15,7 @@ import csv
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -352,7 +353,7 @@ def _of_width(
 
 
 def _check_distinct(names: list[str], origin: str, advice: str) -> None:
-    if twice := [name for name in names if names.count(name) > 1]:
+    if twice := [name for name, number in Counter(names).items() if number > 1]:
         raise CorpusError(
             f"{origin}: expected a header with distinct names, got {twice[0]!r} twice. {advice}"
         )
@@ -392,7 +393,9 @@ def _parquet(file: File, wanted: Wanted = lambda names: names) -> Iterator[Row]:
     try:
         with parquet.ParquetFile(path) as opened:
             _check_distinct(opened.schema_arrow.names, str(path), "Rename a column.")
-            chosen = [str(each) for each in wanted([*_leaves(opened.schema_arrow)])]
+            leaves = [*_leaves(opened.schema_arrow)]
+            chosen = [str(each) for each in wanted(leaves)]
+            chosen = None if chosen == leaves else chosen  # looking up thousands takes long
             for group in range(opened.num_row_groups):
                 for batch in opened.iter_batches(PARQUET_ROWS, [group], chosen or None):
                     for row in batch.to_pylist():

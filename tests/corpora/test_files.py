@@ -158,18 +158,6 @@ def test_a_compressed_file_is_read_as_the_plain_one(tmp_path: Path, suffix: str,
     assert found[0].tree == expected[0].tree and found[0].target == expected[0].target
 
 
-@pytest.mark.parametrize("more", COMPRESS)
-def test_a_compressed_file_that_breaks_off_is_refused(tmp_path: Path, more: str) -> None:
-    path = tmp_path / f"a.txt{more}"
-    whole = COMPRESS[more](b"".join(b"%d dogs\n" % n for n in range(40_000)))
-    path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(CorpusError, match=rf"expected a complete \{more} file.* Copy it again"):
-        texts(path)
-    path.write_bytes(b"no such thing")
-    with pytest.raises(CorpusError, match=rf"expected a complete \{more} file"):
-        texts(path)
-
-
 def test_an_endless_line_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading_lines, "LONGEST", 1000)
     path = tmp_path / "a.jsonl.gz"
@@ -193,15 +181,6 @@ def test_a_pattern_stands_for_its_files(tmp_path: Path) -> None:
     odd = tmp_path / "a[1].txt"
     odd.write_text("A file.\n")
     assert texts(str(odd)) == ["A file."]
-
-
-def test_ten_thousand_columns_are_read_by_name(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    names = [f"c{n}" for n in range(10_000)]
-    path.write_text(",".join(names) + "\n" + ",".join(names) + "\n")
-    assert texts(path, columns={"text": "c9999"}) == ["c9999"]
-    with pytest.raises(CorpusError, match="expected a field 'text'"):
-        Corpus(path)
 
 
 def test_no_note_where_nothing_is_changed(tmp_path: Path) -> None:

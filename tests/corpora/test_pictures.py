@@ -99,27 +99,6 @@ def test_a_caption_is_a_text_unless_the_image_is_named(tmp_path: Path) -> None:
     assert next(iter(Corpus(path, columns={"image": "image"}))).image is not None
 
 
-def test_damaged_archives_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.tar"
-    for name in ("../a.png", "/a.png"):
-        archive(path, (name, png(PIXELS[0])))
-        with pytest.raises(CorpusError, match=r"plain files inside the archive, got '.*a.png'"):
-            Corpus(path)
-    with tarfile.open(path, "w") as out:
-        link = tarfile.TarInfo("a.png")
-        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
-        out.addfile(link)
-    with pytest.raises(CorpusError, match="got 'a.png', a link or a device"):
-        Corpus(path)
-    archive(path, ("a.txt", b"A dog. " * 900))
-    path.write_bytes(path.read_bytes()[:2000])
-    with pytest.raises(CorpusError, match="expected a tar archive, but .* Copy it again"):
-        list(Corpus(path))
-    archive(path, ("a.json", b"["))
-    with pytest.raises(CorpusError, match="expected a JSON object in 'a.json'"):
-        Corpus(path)
-
-
 def test_archives_are_read_whatever_compresses_them(tmp_path: Path) -> None:
     data = archive(tmp_path / "a.tar", *(("0.txt", b"A dog."), ("1.txt", b"No."))).read_bytes()
     packed = {
@@ -133,9 +112,6 @@ def test_archives_are_read_whatever_compresses_them(tmp_path: Path) -> None:
         path = tmp_path / f"a.tar{end}"
         path.write_bytes(content)
         assert [each.text for each in Corpus(path)] == ["A dog.", "No."], end
-        path.write_bytes(content[: len(content) // 2])
-        with pytest.raises(CorpusError, match="expected a tar archive, but .* Copy it again"):
-            list(Corpus(path))
 
 
 def test_folders_of_data_sets_have_splits(tmp_path: Path) -> None:

@@ -304,11 +304,21 @@ def check_same_key(file: Path, made: str | None, key: str) -> None:
         OtherRunError: if they differ.
     """
     if made != key:
+        before, now = _parts(made or ""), _parts(key)
+        differ = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+        advice = "Give the same arguments"
+        if "headcount" in differ and "headcount" in before:
+            advice = f"Resume with headcount {before['headcount']}, which made it"
         raise OtherRunError(
             f"--resume needs the same model, data and options. {file} belongs to the run\n  "
-            f"{made}\nand this one would be\n  {key}\nGive the same arguments, or start again with "
-            "--overwrite instead of --resume."
+            f"{made}\nand this one would be\n  {key}\nThey differ in {', '.join(differ)}. "
+            f"{advice}, or start again with --overwrite instead of --resume."
         )
+
+
+def _parts(key: str) -> dict[str, str]:
+    """The parts of a key, which is a signature such as `model:bert|seed:0`."""
+    return {name: value for name, _, value in (part.partition(":") for part in key.split("|"))}
 
 
 def _sha256(value: Any) -> str:

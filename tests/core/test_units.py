@@ -130,6 +130,20 @@ def test_other_keys_contents_and_types_are_refused(tmp_path: Path) -> None:
             kept(path)
 
 
+def test_what_differs_in_another_key_is_named_and_an_older_release_is_the_way_out() -> None:
+    """As of a run that read the lines of a book, before they were joined to paragraphs."""
+    now = "model:bert|corpus:1f|headcount:0.3.0|seed:0"
+    for made, message in [
+        (now.replace("seed:0", "seed:1"), "They differ in seed. Give the same arguments, or start"),
+        (
+            "model:bert|corpus:2a|headcount:0.2.0|seed:0",
+            "They differ in corpus, headcount. Resume with headcount 0.2.0, which made it, or",
+        ),
+    ]:
+        with pytest.raises(InputError, match=message):
+            check_same_key(Path("state.json"), made, now)
+
+
 def test_a_state_without_seconds_is_resumed(tmp_path: Path) -> None:
     """Earlier versions kept them with the results, or not at all."""
     (tmp_path / "done.json").write_text(

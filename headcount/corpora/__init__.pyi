@@ -27,7 +27,6 @@ from .corpus import chunks as chunks
 from .encoder import EncodedPair as EncodedPair
 from .encoder import Encoder as Encoder
 from .encoder import encode_text as encode_text
-from .encoder import stretches as stretches
 from .frequencies import Frequencies as Frequencies
 from .frequencies import check_frequencies as check_frequencies
 from .halves import EARLY as EARLY
@@ -111,5 +110,6 @@ from .table import keys_of as keys_of
 from .table import named_columns as named_columns
 from .tokenizing import encode_inputs as encode_inputs
 from .tokenizing import parts as parts
+from .windows import stretches as stretches
 from .word_links import RELATIONS as RELATIONS
 from .word_links import Relation as Relation

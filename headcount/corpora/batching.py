@@ -22,7 +22,7 @@ from headcount.corpora.frequencies import Frequencies
 from headcount.corpora.halves import FIRST_HALF, NO_HALF, SECOND_HALF, Halves, RowUnits, numbered
 from headcount.corpora.image_encoder import AnyEncoder
 from headcount.corpora.sentence import NO_WORD, Encoded, Sentence
-from headcount.corpora.tokenizing import PunctuationTable
+from headcount.corpora.spelling import PunctuationTable
 
 T = TypeVar("T")
 

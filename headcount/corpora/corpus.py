@@ -10,7 +10,8 @@ from typing import final
 
 from headcount.core import CorpusError
 from headcount.corpora.conllu import is_treebank, read_conllu
-from headcount.corpora.formats import FORMATS, File, check_ending, is_quoted
+from headcount.corpora.delimited import is_quoted
+from headcount.corpora.formats import FORMATS, File, check_ending
 from headcount.corpora.held import Held, Source, sources_of
 from headcount.corpora.images import image_files, is_image, read_image
 from headcount.corpora.lines import ending, numbered_lines
@@ -301,7 +302,7 @@ def _add_file(digest: "hashlib._Hash", file: File, is_text: bool) -> None:
     with file.path.open("rb") as opened:
         while block := opened.read(HASH_BLOCK):
             digest.update(block)
-    if file.ending == ".tsv" and is_quoted(file):
+    if file.ending == ".tsv" and is_quoted(file.path, file.how.as_is):
         digest.update(b"unquoted")
     if is_text and file.ending == ".txt" and is_joined(file.path, file.how):
         digest.update(b"paragraphs")

@@ -1,37 +1,29 @@
 """Files of rows: `.tsv`, `.csv`, `.jsonl`, `.parquet`, `.txt` and other text; each is streamed.
 
-`.tsv` and `.csv` have a header if columns are named, and none if columns are numbered from 0; TSV
-has no quotes. `.jsonl` has one object per line, and `a.b` is field b of object a, as in `.parquet`,
-which is read by row groups. In a `.txt`, each line, or each
-paragraph of wrapped lines, is the column `text`. In a `.txt` or a file with
-any other ending, numbered columns are separated by tabs if the first line has one, else by blanks,
-and the last column takes the rest of the line (`0 a sad film .`). Blank lines are skipped. Any
-other line that can't be used is an error with its number.
+`.tsv` and `.csv` are read as `delimited` says. `.jsonl` has one object per line, and `a.b` is
+field b of object a, as in `.parquet`, which is read by row groups. In a `.txt`, each line, or
+each paragraph of wrapped lines, is the column `text`. In a `.txt` or a file with any other
+ending, numbered columns are separated by tabs if the first line has one, else by blanks, and the
+last column takes the rest of the line (`0 a sad film .`). Blank lines are skipped. Any other line
+that can't be used is an error with its number.
 
 A format is a function that yields rows, and its line in `FORMATS`.
 """
 
-import csv
 import json
-import re
-import sys
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, final
 
 from headcount.core import CorpusError, InputError, amount, reason
+from headcount.corpora.delimited import check_distinct, of_width, split_as_csv, split_at_tabs
 from headcount.corpora.lines import (
     COMPRESSED,
     USUAL,
     HowRead,
     ending,
     json_of,
-    note,
     numbered_lines,
 )
 from headcount.corpora.messages import told
@@ -39,17 +31,8 @@ from headcount.corpora.paragraphs import texts_of
 from headcount.corpora.pictures import picture_of, tar_rows, with_its_folder
 from headcount.corpora.table import Columns, is_numbered
 
-LONGEST = min(sys.maxsize, 2**31 - 1)
-"""Largest number of characters in a cell, e.g. a book; the `csv` module allows no more."""
 PARQUET_ROWS = 1024
 """Number of rows of a `.parquet` in memory at once."""
-
-SAMPLE = 100
-"""Number of first rows that say how a file is written."""
-DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
-"""What may separate the columns of a `.csv` in place of commas."""
-_STATED = re.compile('"?sep=(.)"?')
-"""First line with which spreadsheets say what separates the columns."""
 
 Wanted = Callable[[Sequence[str]], Collection[str | int]]
 """Says which of a file's columns are read, in formats that need not read them all."""
@@ -220,143 +203,12 @@ def _without_arrays(cell: Any) -> Any:
     return [*map(_without_arrays, cell)] if isinstance(cell, list) else cell
 
 
-def split_at_tabs(file: File) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number and the cells of each line, without the quotes of spreadsheets."""
-    if is_quoted(file):
-        note(f"{file}: quotes around cells are left out, as of a spreadsheet; --as-is keeps them")
-        yield from _csv_rows(file.path, "\t")
-        return
-    for number, line in numbered_lines(file.path):
-        yield number, line.split("\t")
+def _tabs(file: File, width: int | None) -> Iterator[Row]:
+    yield from of_width(split_at_tabs(file.path, file.how.as_is), file.path, width)
 
 
-def is_quoted(file: File) -> bool:
-    """Whether a `.tsv` has quotes, as spreadsheets and pandas write them; TSV itself has none.
-
-    Its first lines can be read in this way, and all cells of a column are in quotes, or some cell
-    needs its quotes: it has tabs inside, or quotes, which are doubled.
-    """
-    if file.how.as_is:
-        return False
-    lines = [line for _, line in islice(numbered_lines(file.path), SAMPLE) if line.strip()]
-    raw = "\n".join(lines)
-    if '"' not in raw:
-        return False
-    rows = list[list[str]]()
-    reader = csv.reader((f"{line}\n" for line in lines), delimiter="\t", strict=True)
-    try:
-        rows.extend(reader)
-    except csv.Error:  # the last cell may go on beyond the first lines
-        if reader.line_num < len(lines):
-            return False
-    in_all = any(
-        map(all, zip(*(map(_in_quotes, line.split("\t")) for line in lines), strict=False))
-    )
-    cells = {cell for row in rows for cell in row}
-    needed = any("\t" in cell or ('"' in cell and _quoted(cell) in raw) for cell in cells)
-    return len({*map(len, rows)}) == 1 and (in_all or needed)
-
-
-def _in_quotes(cell: str) -> bool:
-    cell = cell.strip()
-    return len(cell) > 1 and cell[0] == cell[-1] == '"'
-
-
-def _quoted(cell: str) -> str:
-    doubled = cell.replace('"', '""')
-    return f'"{doubled}"'
-
-
-def _unquoted(cell: str) -> str:
-    """A cell without the quotes around it; any other cell itself."""
-    return cell[1:-1].replace('""', '"') if _in_quotes(cell) else cell
-
-
-def delimiter_of(path: Path) -> str:
-    """What separates the columns of a `.csv`: a comma, or what else its first rows agree on."""
-    lines = [line for _, line in islice(numbered_lines(path), SAMPLE)]
-    if lines and (stated := _STATED.fullmatch(lines[0])):
-        return stated[1]
-    if not lines or "," in lines[0]:
-        return ","
-    for delimiter in DELIMITERS:
-        if delimiter in lines[0]:
-            with suppress(csv.Error):
-                rows = [row for row in csv.reader(lines, delimiter=delimiter, strict=True) if row]
-                if len({*map(len, rows[:-1] or rows)}) == 1:
-                    note(f"{path}: {DELIMITERS[delimiter]} separate its columns")
-                    return delimiter
-    return ","
-
-
-def _split_as_csv(file: File) -> Iterator[tuple[int, list[str]]]:
-    is_stated = any(_STATED.fullmatch(line) for _, line in islice(numbered_lines(file.path), 1))
-    for number, cells in _csv_rows(file.path, delimiter_of(file.path)):
-        if not (number == 1 and is_stated):
-            yield number, cells
-
-
-def _csv_rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number of each row's first line, and its cells without the quotes around them."""
-    lines = (f"{line}\n" for _, line in numbered_lines(path))
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)
-    cells: list[str] | None = []
-    while cells is not None:
-        number = reader.line_num + 1
-        longest = csv.field_size_limit(LONGEST)  # of all readers, so for no longer than a row
-        try:
-            cells = next(reader, None)
-        except csv.Error as error:
-            raise CorpusError(
-                f"{path}:{number}: expected comma-separated columns, but {error}. Fix the quotes."
-            ) from error
-        finally:
-            csv.field_size_limit(longest)
-        if cells is not None:
-            yield number, cells
-
-
-def _of_width(
-    split: Callable[[File], Iterator[tuple[int, list[str]]]], file: File, least: int | None
-) -> Iterator[Row]:
-    """Rows with as many cells as the first one, which is the header if columns are named.
-
-    A blank line is skipped; a row whose cells are all empty is kept. Empty cells beyond the others,
-    which spreadsheets write, are dropped, and so are columns without a name.
-    """
-    header: list[str] | None = None
-    width, first, path = 0, 0, file.path
-    for number, cells in split(file):
-        if len(cells) < 2 and not "".join(cells).strip():
-            continue
-        if not width:
-            width, first = len(cells), number
-            if least is None:
-                header = [_unquoted(cell.strip()) for cell in cells]
-                advice = "If the file has no header, number the columns from 0."
-                _check_distinct([*filter(None, header)], f"{path}:{number}", advice)
-                continue
-            if width < least:
-                raise CorpusError(
-                    f"{path}:{number}: expected a column {least - 1} (counted from 0), got "
-                    f"{amount(width, 'column')}. Number the columns from 0 to {width - 1}."
-                )
-        if not "".join(cells[width:]).strip():
-            cells = cells[:width]
-        if len(cells) != width:
-            raise CorpusError(
-                f"{path}:{number}: expected {amount(width, 'column')} as in line {first}, got "
-                f"{len(cells)}. Fix the line."
-            )
-        named = zip(header or range(width), cells, strict=True)
-        yield f"{path}:{number}", {name: cell for name, cell in named if name != ""}
-
-
-def _check_distinct(names: list[str], origin: str, advice: str) -> None:
-    if twice := [name for name, number in Counter(names).items() if number > 1]:
-        raise CorpusError(
-            f"{origin}: expected a header with distinct names, got {twice[0]!r} twice. {advice}"
-        )
+def _commas(file: File, width: int | None) -> Iterator[Row]:
+    yield from of_width(split_as_csv(file.path), file.path, width)
 
 
 def _lines(file: File, width: int | None) -> Iterator[Row]:
@@ -392,7 +244,7 @@ def _parquet(file: File, wanted: Wanted = lambda names: names) -> Iterator[Row]:
     number, path = 0, file.path
     try:
         with parquet.ParquetFile(path) as opened:
-            _check_distinct(opened.schema_arrow.names, str(path), "Rename a column.")
+            check_distinct(opened.schema_arrow.names, str(path), "Rename a column.")
             leaves = [*_leaves(opened.schema_arrow)]
             chosen = [str(each) for each in wanted(leaves)]
             chosen = None if chosen == leaves else chosen  # looking up thousands takes long
@@ -439,8 +291,8 @@ _OTHERS: Mapping[str, str] = {
 LINES = Format(_lines, has_types=False)
 """Lines of text, in a `.txt` or, with numbered columns, in a file with any other ending."""
 FORMATS: Mapping[str, Format] = {
-    ".tsv": Format(partial(_of_width, split_at_tabs), has_types=False),
-    ".csv": Format(partial(_of_width, _split_as_csv), has_types=False),
+    ".tsv": Format(_tabs, has_types=False),
+    ".csv": Format(_commas, has_types=False),
     ".jsonl": Format(_objects, has_numbers=False, may_be_blank=False),
     ".parquet": Format(lambda file, _: _parquet(file), _parquet, has_numbers=False, fills=True),
     ".tar": Format(lambda file, _: tar_rows(file.path), has_numbers=False),

@@ -12,7 +12,7 @@ from headcount.core import Grid, amount
 from headcount.corpora.encoder import EncodedPair, Encoder
 from headcount.corpora.images import open_image
 from headcount.corpora.sentence import NO_WORD, Encoded, Sentence
-from headcount.corpora.tokenizing import PunctuationTable
+from headcount.corpora.spelling import PunctuationTable
 from headcount.vocabulary import IMAGES
 
 PATCH, SPECIAL = 0, 1

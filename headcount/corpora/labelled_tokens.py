@@ -21,14 +21,8 @@ from headcount.core import CorpusError
 from headcount.corpora.encoder import Encoder
 from headcount.corpora.languages import check_languages_set
 from headcount.corpora.sentence import NO_WORD, Layout, Sentence, Span
-from headcount.corpora.tokenizing import (
-    SPACED,
-    Pieces,
-    encode_slow_text,
-    encodings,
-    not_aligned,
-    spans_of_pieces,
-)
+from headcount.corpora.spelling import SPACED, not_aligned, spans_of_pieces
+from headcount.corpora.tokenizing import Pieces, encode_slow_text, encodings
 
 MARKED = re.compile(r"\w+(?:[-'’]\w+|(?<=\d)[.,:](?=\d)\w+)*|[^\w\s]+")
 """Words with inner hyphens and apostrophes, numbers with inner marks, runs of other marks."""

@@ -18,7 +18,8 @@ from typing import Any
 
 from headcount.core import CorpusError, InputError, amount
 from headcount.corpora.conllu import check_word, is_treebank, sentence_lines
-from headcount.corpora.formats import FORMATS, File, Row, is_blank, split_at_tabs
+from headcount.corpora.delimited import split_at_tabs
+from headcount.corpora.formats import FORMATS, File, Row, is_blank
 from headcount.corpora.held import Source, is_data_set, is_held, named_files, sources_of
 from headcount.corpora.lines import ending
 from headcount.corpora.media import media_in, without_media
@@ -140,7 +141,9 @@ def _is_bare(file: Source, roles: ColumnSpec) -> bool:
     """
     if not isinstance(file, File) or file.ending != ".tsv":
         return False
-    rows = ([cell.strip() for cell in cells] for _, cells in split_at_tabs(file))
+    rows = (
+        [cell.strip() for cell in cells] for _, cells in split_at_tabs(file.path, file.how.as_is)
+    )
     first = next((cells for cells in rows if any(cells)), [])
     known = {name for role, column in roles.items() for name in (role, *column.names)}
     is_header = bool(known & {*first}) or all(map(_NAME.fullmatch, first))

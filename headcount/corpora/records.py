@@ -15,7 +15,8 @@ from typing import Any
 
 from headcount.core import CorpusError, InputError, amount, is_unicode
 from headcount.corpora.conllu import is_treebank, read_conllu
-from headcount.corpora.formats import File, is_blank, split_at_tabs
+from headcount.corpora.delimited import split_at_tabs
+from headcount.corpora.formats import File, is_blank
 from headcount.corpora.held import Held
 from headcount.corpora.lines import note, numbered_lines
 from headcount.corpora.messages import BESIDE_NAMES, PART_NAMES, SYSTEM, Chat, messages_of, text_of
@@ -28,7 +29,7 @@ from headcount.corpora.word_links import are_links, check_link, links_of_rows
 def read_tsv(file: File) -> Iterator[Sentence]:
     """Yield the pairs of a file with source<TAB>target; blank lines are skipped."""
     path, header = file.path, {*TEXT_NAMES, "source", "target", "label"}
-    for number, columns in split_at_tabs(file):
+    for number, columns in split_at_tabs(path, file.how.as_is):
         if number == 1 and header & {*columns}:
             note(
                 f"{path}: its first line is read as a text; if it is a header, name the column of "

@@ -31,7 +31,7 @@ def test_tsv(tmp_path: Path) -> None:
         (
             "a\tb\tc",
             "expected source<TAB>target, got 3 columns. Keep two columns (further references, as "
-            "target2, are read by --task translation only).",
+            "target2, are read by --task translation only), or name that of the text",
         ),
         ("\tb", "expected text on both sides of the tab, got an empty source. Complete"),
         ("a\t ", "expected text on both sides of the tab, got an empty target"),

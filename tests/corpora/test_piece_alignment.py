@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headcount.corpora import Sentence
-from headcount.corpora.tokenizing import not_aligned, spans_by_letters, spans_of_pieces
+from headcount.corpora.spelling import not_aligned, spans_by_letters, spans_of_pieces
 
 
 def found_texts(text: str, spans: list[tuple[int, int]] | None) -> list[str] | None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerBase
 
 from headcount.corpora import Encoder, Sentence
-from headcount.corpora.tokenizing import PunctuationTable, is_punctuation
+from headcount.corpora.spelling import PunctuationTable, is_punctuation
 
 
 @pytest.mark.parametrize(

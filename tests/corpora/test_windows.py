@@ -19,8 +19,9 @@ from headcount.corpora import (
     stretches,
     take_census,
 )
-from headcount.corpora.encoder import EncodedPair, in_windows
+from headcount.corpora.encoder import EncodedPair
 from headcount.corpora.halves import NO_HALF, is_in_second_half
+from headcount.corpora.windows import in_windows
 from tests import tiny_tokenizers
 
 SIZES = st.lists(st.integers(1, 7), max_size=40)

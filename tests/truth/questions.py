@@ -105,8 +105,10 @@ def scores(known: Known, samples: int = 2000) -> Iterator[Answer]:
     p = dict(zip(known.heads, ablation.p_each, strict=True))
     p_holm = dict(zip(known.heads, frame["ablation_p"], strict=True))
     delta = dict(zip(known.heads, frame["ablation_delta"], strict=True))
-    for purpose in ("noise", "backup"):
-        null = [head for head in known.heads if of[head] == purpose]
+    expected = known.true_effects()
+    for purpose in ("noise", "backup"):  # what a mean reads is not worth exactly nothing
+        ours = [head for head in known.heads if of[head] == purpose]
+        null = [head for head in ours if abs(expected[head]) < 1e-9]
         yield answer(f"{purpose}: p > .05", (p[head] > ALPHA for head in null), null)
     null = [head for head in known.heads if of[head] in ("idle", "silent")]
     rejected = (not (p[head] <= ALPHA and abs(delta[head]) > 1e-6) for head in null)
@@ -114,7 +116,6 @@ def scores(known: Known, samples: int = 2000) -> Iterator[Answer]:
     needed = [head for head in known.heads if of[head] in ("needed", "undo")]
     hits = [bool(p_holm[head] <= ALPHA and delta[head] > 0) for head in needed]
     yield answer("needed: p <= .05 after correction", hits, needed)
-    expected = known.true_effects()
     near = [abs(delta[head] - expected[head]) < 0.15 for head in known.heads]
     yield answer("loss without the head within 0.15 nats", near, known.heads)
 

@@ -4,17 +4,30 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import torch
 
-from headcount.core import InputError, amount
-from headcount.corpora import Corpus, Sentence, has_languages
+from headcount.core import (
+    OURS,
+    InputError,
+    Origin,
+    PluginError,
+    Registry,
+    amount,
+    capability_registry,
+    origins,
+)
+from headcount.corpora import FORMATS, RELATIONS, Corpus, Sentence, has_languages
+from headcount.explanation import EFFECTS
+from headcount.importance import SCORES
+from headcount.measures import REGISTRY
 from headcount.models import Loaded, check_has_heads, inputs_of, load, own_encoder
-from headcount.pruning import check_prunable
+from headcount.pruning import METHODS, check_prunable
 from headcount.results import LAPSED, Certificate
 from headcount.speed import limits
 from headcount.tap import LONG, TRITON_STATE, implementation_of, unsuited
+from headcount.tasks import TASKS
 
 WORDS = ("Unbelievably", ",", "the", "naïve", "Straßenbahn", "didn't", "arrive", "—", "Москва", "!")
 """Words of various lengths, scripts and kinds, with which the tokenizer's pieces must align."""
@@ -34,7 +47,7 @@ class Finding:
     def is_required(self) -> bool:
         """Whether nothing can be measured if this does not work."""
         optional = ("unseen attention", "output projections", "certificate", "compaction")
-        return self.subject not in optional
+        return self.subject not in optional and not self.subject.startswith("plug-in ")
 
 
 def diagnose(
@@ -65,6 +78,33 @@ def diagnose(
         if check in (_attention, _tokenizer) and not findings[-1].works:
             break
     return findings
+
+
+def plugins() -> list[Finding]:
+    """Import the plug-ins that are listed, and say what each adds."""
+    added: dict[Origin, list[str]] = {origin: [] for origin in origins()}
+    broken: dict[Origin, str] = {}
+    registries: tuple[Registry[Any], ...] = (
+        *(SCORES, TASKS, METHODS, EFFECTS, FORMATS, REGISTRY, RELATIONS),
+        capability_registry(),
+    )
+    for registry in registries:
+        for name in registry:
+            if (origin := registry.origin(name)) == OURS:
+                continue
+            added.setdefault(origin, []).append(f"{name} ({registry.family})")
+            try:
+                registry[name]
+            except PluginError as error:
+                broken[origin] = str(error)
+    return [
+        Finding(
+            f"plug-in {origin}",
+            origin not in broken,
+            broken.get(origin, f"adds {', '.join(names) or 'nothing'}"),
+        )
+        for origin, names in added.items()
+    ]
 
 
 def _certificate(folder: Path) -> Finding:

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from headcount.importance import METHODS
+from headcount.importance import SCORES
 from tests.forked import Forked
 
 PACKAGE = Path(__file__).parents[1] / "headcount"
@@ -80,7 +80,7 @@ Expected a quantity (one of loss, score), got 'bleu'.
 Expected a test (one of randomization, sacrebleu), got 't'.
 Expected a quantity (one of loss, score), got 'bleu'.
 Expected a quantity (one of loss, score), got 'bleu'.
-Expected a method (one of {", ".join(METHODS)}), got 'taylor'.
+Expected a score (one of {", ".join(SCORES)}), got 'taylor'.
 Expected modes out of forward, generate, got train.
 Expected a probe out of attention, words, edges, structure, layers, got 'attnetion'. \
 Did you mean attention?

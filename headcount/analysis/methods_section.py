@@ -157,6 +157,7 @@ def methods_document(run: Analysis) -> Document:
     notes = [note for note in NOTES if record.inputs in note.inputs]
     notes += [note for part in page_parts() for note in part.notes(run)]
     notes += (LINKING,) if record.links else ()
+    notes += [Note(each.label, each.about, each.source) for each in run.stored_columns]
     unmeasured = (
         NO_TREES if record.inputs.is_text and not run.relation_rows else "",
         "" if run.null_rows else NO_NULL,

@@ -43,7 +43,7 @@ from headcount.core import (
     own_unit,
 )
 from headcount.pages import command
-from headcount.pruning import METHOD_OPTIONS, AutoOptions, TrialArguments, check_calibration
+from headcount.pruning import AutoOptions, TrialArguments, check_calibration, method_names
 from headcount.training import FinetuneConfig
 
 
@@ -193,7 +193,7 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
     @classmethod
     def values(cls) -> Mapping[str, Sequence[str]]:
         """The methods, for tab completion."""
-        return {"--method": [*METHOD_OPTIONS]}
+        return {"--method": method_names()}
 
     @classmethod
     def parsed_by(cls, arguments: Sequence[str]) -> type["Prune"]:

@@ -9,7 +9,7 @@ import tyro
 
 from headcount import models, tasks
 from headcount.commands.console import plain_console, print_warnings
-from headcount.core import CorpusError, InputError, ModelError, name_of
+from headcount.core import CorpusError, InputError, ModelError, Registry, check_known, name_of
 from headcount.corpora import (
     Corpus,
     HowRead,
@@ -25,7 +25,20 @@ from headcount.corpora import (
     treebank_column,
 )
 from headcount.models import DeviceOptions, LoadOptions
-from headcount.tasks import COLUMNS, OPTIONS, TaskOptions, check_metric, check_roles
+from headcount.tasks import (
+    OPTIONS,
+    TASKS,
+    TaskOptions,
+    check_metric,
+    check_roles,
+    columns_of,
+)
+
+
+def one_of(registry: Registry[Any]) -> Any:
+    """How help lists the names of a family, those of plug-ins included."""
+    return tyro.conf.arg(metavar=f"{{{','.join(registry)}}}")
+
 
 CorpusFiles = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS ...")]
 """Files of a corpus, which are given without an option's name."""
@@ -149,6 +162,8 @@ class ParallelArguments(CorpusArguments):
 class TaskArguments(TaskOptions, ModelArguments):
     """A model and the task to score it on."""
 
+    task: Annotated[str, one_of(TASKS)] = field(kw_only=True)
+    """Task to score the model on."""
     reading: Reading = field(default_factory=HowRead, kw_only=True)
 
     def shared(self, **changed: Any) -> dict[str, Any]:
@@ -161,6 +176,7 @@ class TaskArguments(TaskOptions, ModelArguments):
         Raises:
             InputError: If a file does not exist, or an option does not fit the task.
         """
+        check_known("a task", self.task, TASKS, "(one of {})")
         super().check()
         check_limit(self.limit)
         self.check_data(self.data)
@@ -204,11 +220,11 @@ class TaskArguments(TaskOptions, ModelArguments):
         """
         pairs = self.task == "translation"
         if self.task == "token-classification" and any(map(is_treebank, files)):
-            treebank_column(named_columns(self.columns), COLUMNS[self.task])
+            treebank_column(named_columns(self.columns), columns_of(self.task))
             return
         if self._reads_images and any(Path(file).is_dir() for file in files):
             return
-        columns, roles = named_columns(self.columns), COLUMNS[self.task]
+        columns, roles = named_columns(self.columns), columns_of(self.task)
         data = self.given(files)
         check_columns(data, columns, roles, pairs)
         if self.roles:

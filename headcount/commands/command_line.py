@@ -32,6 +32,8 @@ from headcount.core import (
     is_alone,
     is_main_process,
     leave,
+    listing,
+    load_plugins,
     meet,
     part,
     processes,
@@ -135,12 +137,15 @@ def _in_lines(value: Any) -> Any:
 
 
 QUIET, JSON, CSV, TAKE_OVER, YES = "--quiet", "--json", "--csv", "--take-over", "--yes"
+PLUGIN, NO_PLUGINS = "--plugin", "--no-plugins"
 EVERYWHERE = {
     QUIET: "Print warnings and errors only.",
     JSON: "Print the run's record instead of a summary.",
     CSV: "Write a CSV beside each table.",
     TAKE_OVER: "Take over a folder that a process held which has ended, on disks without locks.",
     YES: "Go on where headcount refuses what takes very long, or loses something.",
+    PLUGIN: "Load a file (my.py) or an installed package with scores, tasks ... of your own.",
+    NO_PLUGINS: "Load no other plug-ins.",
 }
 """Options of every command, with their help."""
 
@@ -291,12 +296,32 @@ def _out(command: Command, what: str) -> Path:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; an error that the user can fix prints a sentence and returns 2."""
+    words, plugins = _without_plugins(sys.argv[1:] if arguments is None else arguments)
+    # A server runs no code that its own command line does not name.
+    only = NO_PLUGINS in words or next((e for e in words if e[:1] != "-"), "") == "serve"
     try:
-        return _run(sys.argv[1:] if arguments is None else arguments)
+        with listing(plugins, only):
+            return _run(words)
     except BrokenPipeError:
         # The reader closed the pipe, as `| head` does; buffered output must still go somewhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+
+
+def _without_plugins(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The arguments without --plugin, and the plug-ins that it names.
+
+    >>> _without_plugins(["--plugin", "my.py", "importance", "gpt2", "--plugin=ours"])
+    (['importance', 'gpt2'], ['my.py', 'ours'])
+    """
+    words, plugins, given = [], [], iter(arguments)
+    for each in given:
+        option, equals, value = each.partition("=")
+        if option != PLUGIN:
+            words.append(each)
+        else:
+            plugins.append(value if equals else next(given, ""))
+    return words, plugins
 
 
 def _run(arguments: list[str]) -> int:
@@ -304,15 +329,16 @@ def _run(arguments: list[str]) -> int:
     if words[:1] == ["--version"]:
         plain_console().print(f"headcount {__version__}")
         return 0
-    if words[:1] in (["--help"], ["-h"]):
-        _print_commands()
-        return 0
     if not words:
         plain_console().print(f"{QUESTION}\n\n{EXAMPLES}")
         return 2
     errors, options = plain_console(stderr=True), set[str]()
     with stoppable() as stop:
         try:
+            load_plugins()
+            if words[0] in ("--help", "-h"):
+                _print_commands()
+                return 0
             if words[0] == COMPLETION:
                 sys.stdout.write(_completion(words[1:]))
                 return 0
@@ -404,8 +430,8 @@ def _print_commands() -> None:
         for each in members:
             console.print(f"  {each.name:<11} {each.sentence}")
     console.print(
-        f"{QUIET} prints warnings and errors only, {JSON} the run's record; {CSV} writes a\n"
-        f"CSV beside each table; {TAKE_OVER} takes over a folder whose process has ended.\n"
-        f"{YES} goes on where headcount refuses what takes very long, or loses something.\n"
+        f"{QUIET} prints warnings only, {JSON} the run's record; {CSV} adds a CSV to each\n"
+        f"table; {TAKE_OVER} takes over a folder whose process has ended; {YES} goes on\n"
+        f"where headcount refuses; {PLUGIN} FILE loads code of yours, {NO_PLUGINS} none.\n"
         f"headcount --version; headcount {COMPLETION} bash (or zsh) for tab completion."
     )

@@ -155,18 +155,21 @@ def values_of(arguments: Sequence[str], option: str) -> list[str]:
     return found
 
 
-def with_options(command: type[Kind], prefix: str, options: object) -> type[Kind]:
-    """The class of a command whose field `options` is parsed from --PREFIX.NAME VALUE.
+def with_options(
+    command: type[Kind], prefix: str, options: object, name: str = "options"
+) -> type[Kind]:
+    """The class of a command, one of whose fields is parsed from --PREFIX.NAME VALUE.
 
     Args:
         command: The class.
         prefix: The prefix of every option.
         options: The options by default: a frozen dataclass.
+        name: Name of the field.
     """
     kind = Annotated[type(options), tyro.conf.arg(name=prefix)]
     made = make_dataclass(
         command.__name__,
-        [("options", kind, field(default=options, kw_only=True))],
+        [(name, kind, field(default=options, kw_only=True))],
         bases=(command,),
         frozen=True,
     )

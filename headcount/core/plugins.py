@@ -9,19 +9,22 @@ load the same plug-ins. No model, data, run folder or page can add to it.
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import module_from_spec, spec_from_file_location
+from io import StringIO
 from pathlib import Path
-from typing import Any, final
+from typing import Any, TypeVar, cast, final
 
 from headcount import __version__
 from headcount.core.errors import InputError
+from headcount.core.wording import amount
 
 API = "1.0"
 """The API that plug-ins are written for; a change that breaks them raises the first number."""
@@ -32,11 +35,18 @@ CHANGES: Mapping[int, str] = {1: "It is the first."}
 SUPPORTED = (1,)
 """First numbers of the API whose plug-ins run."""
 
+REPAIR = "Repair it, or leave it out."
+"""What to do with a plug-in that fails."""
+
 VARIABLE, INSTALLED = "HEADCOUNT_PLUGINS", "installed"
 
 
 class PluginError(InputError):
     """A plug-in can't be loaded, or does not do what it should; the message names it."""
+
+
+class ChangedModelError(PluginError):
+    """A plug-in changed the model, so that nothing more can be measured on it."""
 
 
 class PluginWarning(UserWarning):
@@ -59,40 +69,70 @@ class Origin:
 OURS = Origin("headcount", __version__)
 """Origin of what headcount brings."""
 
+Thing = TypeVar("Thing")
+_END = object()
 _loading: ContextVar[Origin | None] = ContextVar("loading", default=None)
-_loaded = set[str]()
+_files: dict[str, Origin | None] = {}
 
 
 @contextmanager
-def guarded(origin: Origin, expected: str) -> Iterator[None]:
+def guarded(origin: Origin, doing: str) -> Iterator[None]:
     """Turn whatever a plug-in raises, or its exit, into a sentence that names it.
 
+    What it prints is a warning, since `--json` prints a record there. What is ours is left alone.
+
     Args:
-        origin: Where the code is from. What is our own raises its own errors.
-        expected: What it should do, as in "Expected the plug-in my.py to be imported".
+        origin: Where the code is from.
+        doing: What it should do, as in "be imported".
 
     Raises:
         PluginError: If the plug-in raises or exits.
     """
-    try:
+    if origin == OURS:
         yield
+        return
+    printed = StringIO()
+    try:
+        with redirect_stdout(printed):
+            yield
+    except PluginError:
+        raise
+    except InputError as error:
+        raise PluginError(f"The plug-in {origin} could not {doing}. {error}") from error
     except (Exception, SystemExit) as error:
-        if origin == OURS or isinstance(error, PluginError):
-            raise
         what = f"{type(error).__name__}: {error}".removesuffix(".").removesuffix(": ")
         raise PluginError(
-            f"Expected the plug-in {origin} {expected}, got {what}{_line(error)}. Repair it, or "
-            "leave it out."
+            f"Expected the plug-in {origin} to {doing}, got {what}{_line(error)}. {REPAIR}"
         ) from error
+    finally:
+        if lines := printed.getvalue().splitlines():
+            text = f"the plug-in {origin} printed {amount(len(lines), 'line')}: {lines[0]:.80}"
+            warnings.warn(text, PluginWarning, stacklevel=3)
+
+
+def guarded_each(origin: Origin, doing: str, items: Iterable[Thing]) -> Iterator[Thing]:
+    """The items that a plug-in yields, each guarded; who consumes them is not.
+
+    Raises:
+        PluginError: If the plug-in raises or exits.
+    """
+    items = iter(items)
+    while True:
+        with guarded(origin, doing):
+            found = next(items, _END)
+        if found is _END:
+            return
+        yield cast("Thing", found)
 
 
 def _line(error: BaseException) -> str:
-    """Where an error was raised, in the innermost frame that is neither ours nor a library's."""
-    trace, found = error.__traceback__, ""
+    """The innermost line of the plug-in that an error came through: it is the first not of ours."""
+    trace, top, found = error.__traceback__, "", ""
     while trace is not None:
-        path = Path(trace.tb_frame.f_code.co_filename)
-        if "headcount" not in path.parts and "site-packages" not in path.parts and path.exists():
-            found = f" ({path.name}, line {trace.tb_lineno})"
+        name = str(trace.tb_frame.f_globals.get("__name__")).partition(".")[0]
+        top = top or (name if name not in ("headcount", "importlib") else "")
+        if name == top:
+            found = f" ({Path(trace.tb_frame.f_code.co_filename).name}, line {trace.tb_lineno})"
         trace = trace.tb_next
     return found
 
@@ -100,6 +140,24 @@ def _line(error: BaseException) -> str:
 def listed() -> tuple[str, ...]:
     """The plug-ins that this process may load: files, names of packages, or `installed`."""
     return tuple(filter(None, os.environ.get(VARIABLE, INSTALLED).split(os.pathsep)))
+
+
+@contextmanager
+def listing(named: Sequence[str], only: bool = False) -> Iterator[None]:
+    """List further plug-ins for this process and those that it starts.
+
+    Args:
+        named: Files, or names of installed packages.
+        only: Whether no others are listed.
+    """
+    before = os.environ.get(VARIABLE)
+    places = [str(Path(each).absolute()) if is_file(each) else each for each in named]
+    os.environ[VARIABLE] = os.pathsep.join([*(() if only else listed()), *places])
+    try:
+        yield
+    finally:
+        os.environ.pop(VARIABLE)
+        os.environ.update({} if before is None else {VARIABLE: before})
 
 
 def is_file(plugin: str) -> bool:
@@ -117,12 +175,21 @@ def _entries(path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
     return tuple(sorted(found, key=lambda each: (origin_of(each).name, each.name)))
 
 
-def entries(family: str) -> Iterator[EntryPoint]:
-    """The entry points for a family of the packages that may be loaded; none is imported."""
-    if names := {each for each in listed() if not is_file(each)}:
-        for each in _entries(tuple(sys.path)):
-            if each.group == f"headcount.{family}" and names & {INSTALLED, origin_of(each).name}:
-                yield each
+def entries(family: str = "") -> tuple[EntryPoint, ...]:
+    """The entry points of the packages that are listed, of one family or all; none is imported."""
+    if not (names := {each for each in listed() if not is_file(each)}):
+        return ()
+    return tuple(
+        each
+        for each in _entries(tuple(sys.path))
+        if each.group.endswith(f".{family}" if family else "")
+        and names & {INSTALLED, origin_of(each).name}
+    )
+
+
+def packages() -> tuple[Origin, ...]:
+    """The packages that are listed, of which some entry point is for headcount."""
+    return tuple(dict.fromkeys(map(origin_of, entries())))
 
 
 def origin_of(entry: EntryPoint) -> Origin:
@@ -133,8 +200,10 @@ def origin_of(entry: EntryPoint) -> Origin:
 
 def origin_of_module(module: str) -> Origin:
     """The origin of what a module registers: the file that is being loaded, or the module."""
+    if (loading := _loading.get()) is not None:
+        return loading
     version = getattr(sys.modules.get(module), "__version__", "")
-    return _loading.get() or Origin(module, str(version))
+    return OURS if module.partition(".")[0] == OURS.name else Origin(module, str(version))
 
 
 def loaded_entry(entry: EntryPoint) -> Any:
@@ -143,45 +212,66 @@ def loaded_entry(entry: EntryPoint) -> Any:
     Raises:
         PluginError: If that fails, or the package is written for another API.
     """
-    with guarded(origin_of(entry), "to be imported"):
+    with guarded(origin_of(entry), "be imported"):
         found = entry.load()
     check_api(origin_of(entry), entry.module)
     return found
 
 
-def load_files() -> None:
-    """Run the files among the plug-ins that this process may load, each once.
+def load_plugins() -> None:
+    """Run the files among the plug-ins that are listed, each once, and look for the packages.
 
     Raises:
-        PluginError: If one fails.
+        PluginError: If a file does not exist or fails, or a package is not installed.
     """
+    names = [each for each in listed() if not is_file(each) and each != INSTALLED]
+    if names and (lost := set(names) - {each.name for each in packages()}):
+        raise PluginError(
+            "Expected a file (my.py) or an installed package that has entry points for headcount, "
+            f"got {lost.pop()}. Install it, or leave it out."
+        )
     for each in filter(is_file, listed()):
-        if each not in _loaded:
-            _loaded.add(each)
-            _load_file(Path(each))
+        if each not in _files:
+            _files[each] = None  # while it runs, it may look for names itself
+            try:
+                _files[each] = _load_file(Path(each))
+            except PluginError:
+                del _files[each]
+                raise
 
 
-def _load_file(path: Path) -> None:
+def origins() -> tuple[Origin, ...]:
+    """The packages that are listed, and the files that were run."""
+    return (*packages(), *(each for place, each in _files.items() if place in listed() and each))
+
+
+def signed_origins(found: Iterable[Origin]) -> str | None:
+    """The plug-ins among some origins, as a part of a signature; None without any."""
+    names = dict.fromkeys(f"{each.name}@{each.version}" for each in found if each != OURS)
+    return ",".join(names) or None
+
+
+def _load_file(path: Path) -> Origin:
     """Run a plug-in's file, which registers things.
 
     Raises:
         PluginError: If it does not exist or fails, or is written for another API.
     """
-    if not path.is_file():
-        raise PluginError(f"Expected a plug-in's file, got {path}, which does not exist.")
-    version = sha256(path.read_bytes()).hexdigest()[:8]
-    origin, name = Origin(path.name, version), f"headcount_plugin_{path.stem}_{version}"
+    name = f"headcount_plugin_{path.stem}"
     spec = spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise PluginError(f"Expected a plug-in's file with Python code, got {path}.")
+    if spec is None or spec.loader is None or not path.is_file():
+        what = "is another kind of file" if path.is_file() else "does not exist"
+        raise PluginError(f"Expected a plug-in's file (my.py), got {path}, which {what}.")
+    origin = Origin(path.name, sha256(path.read_bytes()).hexdigest()[:8])
     sys.modules[name] = module = module_from_spec(spec)
     token = _loading.set(origin)
     try:
-        with guarded(origin, "to be imported"):
+        with guarded(origin, "be imported"):
             spec.loader.exec_module(module)
+        check_api(origin, name)
     finally:
         _loading.reset(token)
-    check_api(origin, name)
+    return origin
 
 
 def check_api(origin: Origin, module: str) -> None:

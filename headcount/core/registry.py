@@ -38,7 +38,7 @@ from headcount.core.plugins import (
     PluginError,
     PluginWarning,
     entries,
-    load_files,
+    load_plugins,
     loaded_entry,
     origin_of,
     origin_of_module,
@@ -63,7 +63,7 @@ class Registry(Generic[Thing]):
 
     def names(self) -> tuple[str, ...]:
         """All names: our own, those of packages, and those of files and what was registered."""
-        load_files()
+        load_plugins()
         return (*self.own, *self._entries(), *self._given)
 
     def __iter__(self) -> Iterator[str]:
@@ -86,7 +86,7 @@ class Registry(Generic[Thing]):
             return self._given[name][0]
         entry = self._entries()[name]
         thing = loaded_entry(entry)
-        if not self._has(thing) or thing.name != name:
+        if not self._has(thing) or getattr(thing, "name", None) != name:
             raise PluginError(
                 f"Expected {self.noun} called {name} in {origin_of(entry)}, got {thing!r}. Repair "
                 "the plug-in's entry point."
@@ -113,8 +113,12 @@ class Registry(Generic[Thing]):
             except PluginError as error:
                 warnings.warn(str(error), PluginWarning, stacklevel=2)
 
-    def origin(self, name: str) -> Origin:
-        """Where the thing of a name is from; nothing is imported."""
+    def origin(self, given: Any) -> Origin:
+        """Where a thing, its class, or the thing of a name is from; a name imports nothing."""
+        name = given if isinstance(given, str) else given.name
+        kind = given if isinstance(given, str | type) else type(given)
+        if name != given and (name not in self or self[name] not in (given, kind)):
+            return origin_of_module(kind.__module__)
         if name in self._given:
             return self._given[name][1]
         return OURS if name in self.own else origin_of(self._entries()[name])
@@ -133,6 +137,8 @@ class Registry(Generic[Thing]):
             PluginError: If another has its name; says where both are from.
         """
         name, origin = thing.name, origin_of_module(thing.__module__)
+        if origin == OURS:  # an object of a class of ours, which says nothing of where it was made
+            origin = Origin(name)
         is_again = name in self._given and _place(self._given[name][0]) == _place(thing)
         if name in self and not is_again:
             raise PluginError(f"{self._taken(name, origin)} Choose another name.")

@@ -27,6 +27,8 @@ from .corpus import chunks as chunks
 from .encoder import EncodedPair as EncodedPair
 from .encoder import Encoder as Encoder
 from .encoder import encode_text as encode_text
+from .formats import FORMATS as FORMATS
+from .formats import Format as Format
 from .frequencies import Frequencies as Frequencies
 from .frequencies import check_frequencies as check_frequencies
 from .halves import EARLY as EARLY

@@ -23,8 +23,6 @@ from headcount.corpora.table import Columns, Data, ReadAs, check_limit, keys_of
 from headcount.corpora.word_links import Links, link_keys, link_sources, linked
 from headcount.vocabulary import IMAGES, TEXTS, Inputs, LinkWords, words_of_link
 
-SUFFIXES = (".txt", *FORMATS, ".conllu")
-"""Endings of files of sentences."""
 SOURCE_SUFFIXES = (".txt", ".conllu")
 HASH_BLOCK = 1 << 20
 
@@ -377,7 +375,7 @@ def _each_of(source: Source, columns: Columns | None) -> Sequence[Source]:
     assert isinstance(source, File)
     if source.path.is_dir():
         return [replace(source, path=path) for path in image_files(source.path)]
-    _file(source.path, None if is_image(source.path) else SUFFIXES)
+    _file(source.path, None if is_image(source.path) else (".txt", *FORMATS, ".conllu"))
     return [source]
 
 

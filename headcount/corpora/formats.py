@@ -14,9 +14,17 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Any, ClassVar, final
 
-from headcount.core import CorpusError, InputError, amount, reason
+from headcount.core import (
+    OURS,
+    CorpusError,
+    InputError,
+    Registry,
+    amount,
+    guarded_each,
+    reason,
+)
 from headcount.corpora.delimited import check_distinct, of_width, split_as_csv, split_at_tabs
 from headcount.corpora.lines import (
     COMPRESSED,
@@ -66,7 +74,7 @@ class File:
     @property
     def format(self) -> "Format":
         """How its rows are read, by its ending."""
-        return FORMATS.get(self.ending, LINES)
+        return FORMATS[self.ending] if self.ending in FORMATS else LINES
 
     def rows(
         self,
@@ -103,6 +111,9 @@ class File:
             found = form.some_rows(self, wanted)
         else:
             found = form.rows(self, max(numbers) + 1 if numbers else None)
+        if form is not LINES and (plugin := FORMATS.origin(form)) != OURS:
+            pairs = ((str(origin), row) for origin, row in found)
+            found = guarded_each(plugin, f"read {path}", pairs)
         for origin, row in found:
             if not isinstance(row, Mapping):
                 way = (
@@ -129,8 +140,18 @@ class File:
 @final
 @dataclass(frozen=True)
 class Format:
-    """How files of one kind are read."""
+    """How files of one kind are read.
 
+    >>> from headcount.core import register
+    >>> kept = Format(".kept", lambda file, _: ((f"{file}:1", {"text": "a text"}),))
+    >>> register(kept).name  # doctest: +SKIP
+    '.kept'
+    """
+
+    registry: ClassVar[str] = "headcount.corpora.formats:FORMATS"
+
+    name: str
+    """Ending of the files."""
     rows: Callable[[File, int | None], Iterator[tuple[str, Any]]]
     """Yields the origin and the cells of every row. Told how many columns there must be if columns
     are numbered, else None."""
@@ -288,13 +309,21 @@ _OTHERS: Mapping[str, str] = {
     **{f".parquet{each}": "Parquet is compressed inside: unpack the file." for each in COMPRESSED},
 }
 """What to do with files of other kinds, by their endings."""
-LINES = Format(_lines, has_types=False)
+LINES = Format(".txt", _lines, has_types=False)
 """Lines of text, in a `.txt` or, with numbered columns, in a file with any other ending."""
-FORMATS: Mapping[str, Format] = {
-    ".tsv": Format(_tabs, has_types=False),
-    ".csv": Format(_commas, has_types=False),
-    ".jsonl": Format(_objects, has_numbers=False, may_be_blank=False),
-    ".parquet": Format(lambda file, _: _parquet(file), _parquet, has_numbers=False, fills=True),
-    ".tar": Format(lambda file, _: tar_rows(file.path), has_numbers=False),
-}
+TSV = Format(".tsv", _tabs, has_types=False)
+CSV = Format(".csv", _commas, has_types=False)
+JSONL = Format(".jsonl", _objects, has_numbers=False, may_be_blank=False)
+PARQUET = Format(
+    ".parquet", lambda file, _: _parquet(file), _parquet, has_numbers=False, fills=True
+)
+TAR = Format(".tar", lambda file, _: tar_rows(file.path), has_numbers=False)
+FORMATS: Registry[Format] = Registry(
+    "formats",
+    "a format",
+    {
+        f".{name.lower()}": f"headcount.corpora.formats:{name}"
+        for name in ("TSV", "CSV", "JSONL", "PARQUET", "TAR")
+    },
+)
 """Tables, by their endings."""

@@ -23,10 +23,10 @@ from headcount.corpora.table import Columns, Data, ReadAs
 from headcount.vocabulary import INPUTS
 
 HUB = "hf://"
-_PLAIN = (".txt", *FORMATS, ".conllu", ".conll")
+_PLAIN = (".txt", *FORMATS.own, ".conllu", ".conll")
 _MORE = tuple(f"{end}{more}" for end in _PLAIN for more in COMPRESSED)
 ENDINGS = (*_PLAIN, *_MORE, *(end for each in INPUTS for end in each.endings))
-"""Endings of files that hold data."""
+"""Endings of files that hold data, but for those that plug-ins read."""
 OTHER_ENDINGS = tuple(
     ".json .xml .html .md .pdf .docx .xlsx .yaml .arrow .gz .bz2 .xz .zst .zip .raw .tok".split()
 )
@@ -264,6 +264,8 @@ def _names_a_file(item: object) -> bool:
     if not isinstance(item, str) or "\n" in item or "\0" in item:
         return False
     if is_data_set(item) or item.lower().endswith(ENDINGS):
+        return True
+    if _LIKE_A_FILE.fullmatch(item) and Path(item).suffix in FORMATS:
         return True
     try:
         return 0 < len(item) <= LONGEST_PATH and Path(item).exists()

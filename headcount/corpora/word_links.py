@@ -87,7 +87,7 @@ class LinkSource:
         Raises:
             PluginError: if the code of a plug-in fails, or finds something else than links.
         """
-        with guarded(self.origin, f"to link words of {sentence.origin} as {self.name}"):
+        with guarded(self.origin, f"link words of {sentence.origin} as {self.name}"):
             for found in self.find(sentence) or ():
                 yield self._link(found, sentence)
 

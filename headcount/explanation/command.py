@@ -125,7 +125,8 @@ class Explain(CorpusArguments, BesideCommand["explanation.Explained"]):
             return {}
         found = importance.read_assessment(self.scores)
         heads = [Head.parse(name) for name in found.heads.frame["head"]]
-        scores = {name: found.columns.get(name) for name in importance.SCORE_COLUMNS}
+        names = (*importance.SCORE_COLUMNS, *found.record.columns)
+        scores = {name: found.columns.get(name) for name in names}
         return {
             name: dict(zip(heads, each.tolist(), strict=True))
             for name, each in scores.items()

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from headcount import models, numbers, tap, tasks
 from headcount.core import MAX_TOKENS
 from headcount.importance.choices import CausalGatesOptions
-from headcount.importance.score import Measured, Score, score_column
+from headcount.importance.score import Measured, Score, ScoringContext, score_column
 from headcount.vocabulary import ColumnEntry
 
 if TYPE_CHECKING:
@@ -99,14 +99,20 @@ class CausalGatesScore(CausalGatesOptions, Score):
         return causal_gates(loaded.model, task, self, loaded.anatomy, max_tokens)
 
     def measured(
-        self, loaded: "models.Loaded", task: "tasks.Task", max_tokens: int = MAX_TOKENS
-    ) -> "Measured":
+        self, loaded: "models.Loaded", task: "tasks.Task", context: ScoringContext
+    ) -> Measured:
         """The score, its parts, and what is left on examples that trained nothing."""
         from headcount.importance.gate_sets import (
             gate_facts,  # only here: they need torch
             gate_sets,
         )
+        from headcount.statistics import few_examples  # likewise
 
+        task, max_tokens = context.watched(task, self.name), context.max_tokens
         sets = gate_sets(loaded, task, self, loaded.anatomy, max_tokens)
-        facts = gate_facts(loaded, task, sets, max_tokens)
-        return Measured({self.column.key: sets.scores(), **sets.parts()}, facts)
+        found = gate_facts(loaded, task, sets, max_tokens)
+        return Measured(
+            {self.column.key: sets.scores(), **sets.parts()},
+            {"causal_gates": found},
+            tuple(few_examples(found.num_held_out, "held-out example")),
+        )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Literal
 
-from headcount.core import InputError
+from headcount.core import InputError, check_choice
 
 Level = Literal["token", "sample", "batch"]
 """Unit over which gradients are summed before the absolute value is taken."""
@@ -63,3 +63,40 @@ def check_causal_gates(options: CausalGatesOptions) -> None:
                 f"Expected a finite {name} above 0 for causal gates, got {number}. The default is "
                 f"{getattr(CausalGatesOptions, name)}."
             )
+
+
+@dataclass(frozen=True)
+class AblationOptions:
+    """What is ablated, what replaces it, and how its effect is tested."""
+
+    instead: Instead = "zero"
+    """Ablation: replacement for the head's output."""
+    quantity: DeltaOf = "loss"
+    """Ablation: quantity whose change is measured; the loss needs no beam search."""
+    layers: bool = True
+    """Ablation: also ablate whole layers and whole sites."""
+    one_left: bool = True
+    """Ablation: also ablate all heads of a layer but one."""
+    score_test: ScoreTest = "randomization"
+    """Ablation: test of a score's change; sacrebleu is sacreBLEU's bootstrap, without intervals."""
+    samples: int | None = None
+    """Ablation: swaps or bootstrap resamples; by default as many as the number of heads needs, and
+    at least 10,000 swaps, or 1000 for Spearman's correlation and perplexity."""
+    seed: int = 0
+    """Seed of the bootstrap; the command also draws masks for masked language modelling with it."""
+
+
+def check_ablation(options: AblationOptions) -> None:
+    """Check the options of ablation.
+
+    Raises:
+        InputError: If a replacement, quantity or test is unknown, or there are no samples.
+    """
+    check_choice("a replacement", options.instead, Instead)
+    check_choice("a quantity", options.quantity, DeltaOf)
+    check_choice("a test", options.score_test, ScoreTest)
+    if options.samples is not None and options.samples < 1:
+        raise InputError(
+            f"Expected at least 1 swap or resample, got samples={options.samples}. Leave it out "
+            "for as many as the number of heads needs."
+        )

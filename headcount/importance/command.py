@@ -1,8 +1,11 @@
 """The commands that score: importance, sensitivity and evaluate."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
+from typing import Annotated
+
+import tyro
 
 from headcount import importance, models, pages, results, tasks
 from headcount.commands import (
@@ -16,13 +19,24 @@ from headcount.commands import (
     between,
     check_no_unused_options,
     group_size,
+    one_of,
     plain_console,
     print_warnings,
     recorded,
+    values_of,
+    with_options,
 )
 from headcount.core import InputError, ResumePolicy, check_is_folder, check_seed
 from headcount.importance.options import SCORES, Options
 from headcount.pages import curve_command
+
+
+@dataclass(frozen=True)
+class ScoreArguments(Options):
+    """The scores to compute, and their options."""
+
+    methods: Annotated[tuple[str, ...], one_of(SCORES)] = Options.methods
+    """Scores to compute."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +51,25 @@ class Importance(
 
     out: Path = field(kw_only=True)
     """Folder for the results; an analysis in it gains columns and a section in its report."""
-    how: Flat[Options] = field(default_factory=Options)
+    how: Flat[ScoreArguments] = field(default_factory=ScoreArguments)
     against: Path | None = None
     """Ablation: folder of an assessment on other data, to test whether effects agree."""
+    own: Annotated[object, tyro.conf.Suppress] = None
+    """Options of the scores of plug-ins, given as --methods.SCORE.NAME VALUE."""
+
+    @classmethod
+    def values(cls) -> Mapping[str, Sequence[str]]:
+        """The scores and tasks, for tab completion."""
+        return {"--methods": SCORES.names(), "--task": tasks.TASKS.names()}
+
+    @classmethod
+    def parsed_by(cls, arguments: Sequence[str]) -> type["Importance"]:
+        """The same class, with the options of the scores of plug-ins that are named."""
+        names = [name for name in values_of(arguments, "--methods") if name not in SCORES.own]
+        kinds = {name.replace("-", "_"): SCORES[name] for name in names}
+        fields = [(name, kind, field(default=kind())) for name, kind in kinds.items()]
+        options = make_dataclass("Options", fields, frozen=True)()
+        return with_options(cls, "methods", options, "own") if fields else cls
 
     def check(self) -> None:
         """Check everything that needs no model."""
@@ -72,9 +102,17 @@ class Importance(
         self, read: "tuple[models.Loaded, tasks.Task]", progress: Report
     ) -> "importance.Assessment":
         """Score the heads."""
-        (loaded, task), how, against = read, self.how, self.against
+        loaded, task = read
+        given = {} if self.own is None else vars(self.own)
         return importance.assess(
-            loaded, task, how, self.out, progress, self.max_tokens, against=against
+            loaded,
+            task,
+            self.how,
+            self.out,
+            progress,
+            self.max_tokens,
+            against=self.against,
+            methods=[given.get(name.replace("-", "_"), name) for name in self.how.methods],
         )
 
     def publish(
@@ -192,7 +230,7 @@ def after_importance(
     if not keep:
         return
     yield "Next: see how good the model is with fewer heads:"
-    by_column = {each.column.key: each.name for each in SCORES.values()}
+    by_column = {SCORES[name].column.key: name for name in SCORES.own}
     methods = [by_column[score]] if score in by_column else ["fisher", "gradient"]
     given = vars(on) | vars(on.reading)
     yield f"  {curve_command(on.model, given, keep, 'CURVE', [*methods, results.RANDOM])}"

@@ -1,7 +1,7 @@
 """What an assessment shows: the most and least important heads, layers, agreement, causal gates."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -29,7 +29,6 @@ from headcount.core import (
 from headcount.importance.folder import Assessment
 from headcount.pages import (
     DIVERGING,
-    MEASURES,
     SITE_TITLES,
     SURE,
     best_alone,
@@ -37,6 +36,7 @@ from headcount.pages import (
     document_of,
     effect_of,
     interval,
+    known,
     lede,
     ranked,
     said,
@@ -45,7 +45,6 @@ from headcount.pages import (
     site_sentence,
 )
 from headcount.results import (
-    Agreement,
     Analysis,
     CausalGates,
     Correlation,
@@ -55,6 +54,7 @@ from headcount.results import (
     ImportanceRecord,
     head_rows,
 )
+from headcount.vocabulary import ColumnEntry
 
 _AGREED = 12
 """Largest number of heads named in a sentence."""
@@ -135,15 +135,17 @@ SHOWN = 8
 def worth_document(found: Assessment) -> Document:
     """The document of an assessment: what its heads are worth."""
     record, rows = found.record, head_rows(found.heads)
-    if not (scores := scores_of(rows)):
+    stored = record.column_entries.values()
+    words = known(stored)
+    if not (scores := scores_of(rows, stored)):
         return Document(TITLE, (Text("No head got a number, so nothing can be compared.", "lede"),))
     score, ordered = scores[0], ranked(rows, scores[0])
     effects = [effect_of(row, score) for row in ordered]
     is_ablation = score == "ablation_delta"
-    says = record.effect if is_ablation else MEASURES[score].label
+    says = record.effect if is_ablation else words[score].label
     few = min(SHOWN, len(ordered) // 2)
     least = ordered[len(ordered) - few :]
-    first = lede(record, ordered, effects) if is_ablation else by_score(score, ordered)
+    first = lede(record, ordered, effects) if is_ablation else by_score(words[score], ordered)
     return Document(
         TITLE,
         (
@@ -155,12 +157,18 @@ def worth_document(found: Assessment) -> Document:
                 lambda: importance_figure(record, rows),
             ),
             Text(_key(effects)),
-            *_listed("Most important", ordered[: few or 1], scores, effects),
-            *(_listed("Least important", least, scores, effects) if few else ()),
+            *_listed(
+                "Most important", ordered[: few or 1], [words[key] for key in scores], effects
+            ),
+            *(
+                _listed("Least important", least, [words[key] for key in scores], effects)
+                if few
+                else ()
+            ),
             *causal_gates_blocks(record.causal_gates),
             *_sites(record),
             *_layers(record),
-            *_agreement(record.agreement),
+            *_agreement(record),
             *_across(record),
         ),
     )
@@ -177,10 +185,10 @@ def _key(effects: Sequence[Effect]) -> str:
 
 
 def _listed(
-    title: str, rows: Sequence[HeadRow], scores: Sequence[str], effects: Sequence[Effect]
+    title: str, rows: Sequence[HeadRow], scores: Sequence[ColumnEntry], effects: Sequence[Effect]
 ) -> Iterator[Block]:
     """The heads at one end, with every score; columns that no head has a number in are left out."""
-    headers = ["head", MEASURES[scores[0]].label, "95 % interval", "p, corrected"]
+    headers = ["head", scores[0].label, "95 % interval", "p, corrected"]
     shown = [
         True,
         True,
@@ -189,14 +197,14 @@ def _listed(
     ]
     cells = []
     for row in rows:
-        effect = effect_of(row, scores[0])
-        known = (row.head, numbers.effect(effect.delta), interval(effect) or numbers.UNKNOWN)
-        own = (*known, numbers.probability(effect.p))
-        others = (MEASURES[score].show(row.values[score]) for score in scores[1:])
+        effect = effect_of(row, scores[0].key)
+        first = (row.head, numbers.effect(effect.delta), interval(effect) or numbers.UNKNOWN)
+        own = (*first, numbers.probability(effect.p))
+        others = (score.show(row.values[score.key]) for score in scores[1:])
         cells.append((*(cell for cell, keep in zip(own, shown, strict=True) if keep), *others))
     kept = [header for header, keep in zip(headers, shown, strict=True) if keep]
     yield Heading(title)
-    yield Table.of([*kept, *(MEASURES[score].label for score in scores[1:])], cells, title)
+    yield Table.of([*kept, *(score.label for score in scores[1:])], cells, title)
 
 
 def _sites(record: ImportanceRecord) -> Iterator[Block]:
@@ -241,14 +249,15 @@ def _effect(effect: Effect | None) -> tuple[str, str]:
     return numbers.effect(effect.delta), interval(effect) or numbers.UNKNOWN
 
 
-def _agreement(matrix: Agreement | None) -> Iterator[Block]:
+def _agreement(record: ImportanceRecord) -> Iterator[Block]:
     """How alike every two scores rank the heads; nothing with fewer than two."""
+    matrix = record.agreement
     if matrix is None or len(matrix.names) < 2:
         return
     title = "Do the scores agree?"
     yield Heading(title)
     yield Text(matrix.sentence, "lede")
-    labels = [label(name) for name in matrix.names]
+    labels = [label(name, record.column_entries.values()) for name in matrix.names]
     rows = (
         (
             labels[row],
@@ -262,7 +271,7 @@ def _agreement(matrix: Agreement | None) -> Iterator[Block]:
     says = "Rank correlations between scores"
     yield Table.of(("score", *labels[:-1]), rows, says)
     yield Text("Spearman’s rank correlation over heads with its 95 % interval.")
-    yield Chart("agreement", says, lambda: agreement_figure(matrix), is_detail=True)
+    yield Chart("agreement", says, lambda: agreement_figure(record), is_detail=True)
 
 
 def _correlation(found: Correlation) -> str:
@@ -287,7 +296,7 @@ _NAMED = 5
 
 def importance_figure(record: ImportanceRecord | None, heads: Sequence[HeadRow]) -> Figure | None:
     """All heads, the most important on the left, with intervals; None if not measured."""
-    scores = scores_of(heads)
+    scores = [] if record is None else scores_of(heads, record.column_entries.values())
     if record is None or not scores:
         return None
     rows = ranked(heads, scores[0])
@@ -316,9 +325,10 @@ def importance_figure(record: ImportanceRecord | None, heads: Sequence[HeadRow])
     return figure
 
 
-def agreement_figure(matrix: Agreement | None) -> Figure | None:
+def agreement_figure(record: ImportanceRecord | None) -> Figure | None:
     """Rank correlations between scores; None with fewer than two."""
-    if matrix is None or len(matrix.names) < 2:
+    matrix = None if record is None else record.agreement
+    if record is None or matrix is None or len(matrix.names) < 2:
         return None
     size = len(matrix.names)
     below = np.tril(np.ones((size, size), dtype=bool), -1)[1:, :-1]
@@ -338,7 +348,7 @@ def agreement_figure(matrix: Agreement | None) -> Figure | None:
             size=7.5,
             color="white" if abs(value) > 0.75 else ON_MARK,
         )
-    labels = [label(name) for name in matrix.names]
+    labels = [label(name, record.column_entries.values()) for name in matrix.names]
     axes.set_xticks(range(size - 1), labels[:-1], rotation=30, ha="right", rotation_mode="anchor")
     axes.set_yticks(range(size - 1), labels[1:])
     axes.tick_params(length=0)
@@ -359,9 +369,9 @@ def _dots(axes: Axes, places: list[tuple[int, Effect]], site: str) -> None:
     """Draw the heads of one site; a hollow dot is an effect that may be chance."""
     colour = SITE_COLOURS.get(site, INK)
     x, y = [place for place, _ in places], [effect.delta for _, effect in places]
-    known = [(place, each) for place, each in places if math.isfinite(each.low)]
-    lows, highs = [each.low for _, each in known], [each.high for _, each in known]
-    axes.vlines([n for n, _ in known], lows, highs, color=colour, linewidth=0.8, alpha=0.45)
+    tested = [(place, each) for place, each in places if math.isfinite(each.low)]
+    lows, highs = [each.low for _, each in tested], [each.high for _, each in tested]
+    axes.vlines([n for n, _ in tested], lows, highs, color=colour, linewidth=0.8, alpha=0.45)
     faces = [PAPER if effect.p >= SURE else colour for _, effect in places]
     marks = axes.scatter(x, y, s=11, c=faces, edgecolors=colour, linewidths=0.7, zorder=3)
     each = [effect for _, effect in places]
@@ -369,15 +379,18 @@ def _dots(axes: Axes, places: list[tuple[int, Effect]], site: str) -> None:
     axes.scatter([], [], s=11, color=colour, label=SITE_TITLES.get(site, site))
 
 
-def label(name: str) -> str:
+def label(name: str, stored: Iterable[ColumnEntry] = ()) -> str:
     """The short heading for a column of the table of heads."""
     if name in _SHORT:
         return _SHORT[name]
-    return MEASURES[name].label if name in MEASURES else name.replace("_", " ")
+    words = known(stored)
+    return words[name].label if name in words else name.replace("_", " ")
 
 
 def _title(found: ImportanceRecord, score: str) -> str:
-    return found.effect if score == "ablation_delta" else MEASURES[score].label
+    if score == "ablation_delta":
+        return found.effect
+    return known(found.column_entries.values())[score].label
 
 
 def worth_shown(run: Analysis) -> Document | None:

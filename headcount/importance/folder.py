@@ -26,6 +26,7 @@ from headcount.core import (
 )
 from headcount.importance.options import COLUMNS
 from headcount.results import ImportanceRecord, Result, check_same_model, table
+from headcount.vocabulary import ColumnEntry
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,10 +61,16 @@ class Assessment(Result[ImportanceRecord]):
         return self.heads
 
     @property
+    def stored_columns(self) -> tuple[ColumnEntry, ...]:
+        """The words of the columns of plug-ins' scores."""
+        return tuple(self.record.column_entries.values())
+
+    @property
     def columns(self) -> "Mapping[str, np.ndarray]":
         """The columns with scores, in the order of the heads."""
         frame = self.heads.frame
-        return {name: frame[name].to_numpy() for name in COLUMNS if name in frame}
+        names = (*COLUMNS, *self.record.columns)
+        return {name: frame[name].to_numpy() for name in names if name in frame}
 
     def write(self, folder: Path) -> None:
         """Write the scores and, last, the record; the columns of an analysis in the folder stay.
@@ -184,5 +191,8 @@ def scored_table(heads: HeadTable, columns: Mapping[str, object], folder: Path) 
         folder: Folder, whose table may have scores of an earlier assessment.
     """
     table = results.read_head_table(folder) or heads
-    frame = table.frame.drop(columns=[name for name in COLUMNS if name in table.frame])
+    earlier = set(COLUMNS)
+    if (folder / ImportanceRecord.FILE).exists():
+        earlier |= {*ImportanceRecord.read(folder).columns}
+    frame = table.frame.drop(columns=[name for name in table.frame if name in earlier])
     return HeadTable(frame.assign(**dict(columns)))

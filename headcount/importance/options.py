@@ -1,114 +1,90 @@
 """The scores by name, and the options of an assessment. Needs no torch."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal, final, get_args
+from dataclasses import dataclass, fields
 
-from headcount.core import InputError, check_choice
-from headcount.importance.causal_gates_score import CausalGatesScore
+from headcount.core import Registry, check_choice
 from headcount.importance.choices import (
+    AblationOptions,
     Average,
     CausalGatesOptions,
-    DeltaOf,
-    Instead,
     Level,
-    ScoreTest,
+    check_ablation,
     check_causal_gates,
 )
-from headcount.importance.fisher_score import FisherScore
-from headcount.importance.gradient_score import GradientOptions, GradientScore
-from headcount.importance.norm_score import NormScore
-from headcount.importance.relevance_score import RelevanceOptions, RelevanceScore
+from headcount.importance.gradient_score import GradientOptions
+from headcount.importance.relevance_score import RelevanceOptions
 from headcount.importance.score import Score
-from headcount.importance.sink_score import SinkScore
 
-SCORES: Mapping[str, type[Score]] = {
-    each.name: each
-    for each in (
-        *(GradientScore, RelevanceScore, NormScore, SinkScore, FisherScore),
-        CausalGatesScore,
-    )
-}
-"""Every score by its name; ablation, which has intervals and tests, is a method of its own."""
-
-MethodName = Literal["gradient", "relevance", "ablation", "norm", "sink", "fisher", "causal-gates"]
-
-METHODS: tuple[MethodName, ...] = get_args(MethodName)
-"""Every method, in the order in which they are measured."""
-BY_DEFAULT: tuple[MethodName, ...] = tuple(
-    name for name in METHODS if name == "ablation" or SCORES[name].by_default
+SCORES: Registry[type[Score]] = Registry(
+    "scores",
+    "a score",
+    {
+        name: f"headcount.importance.{name.replace('-', '_')}_score:{kind}Score"
+        for name, kind in (
+            ("gradient", "Gradient"),
+            ("relevance", "Relevance"),
+            ("ablation", "Ablation"),
+            ("norm", "Norm"),
+            ("sink", "Sink"),
+            ("fisher", "Fisher"),
+            ("causal-gates", "CausalGates"),
+        )
+    },
 )
-"""The methods of an assessment by default."""
-ABLATION_COLUMNS = ("ablation_delta", "ablation_low", "ablation_high", "ablation_p")
-SCORE_COLUMNS = ("ablation_delta", *(each.column.key for each in SCORES.values()))
-"""Columns of the head table that score importance; higher = more important."""
-COLUMNS = tuple(
+"""Every score by its name, in the order in which they are measured."""
+
+_OWN = tuple(SCORES[name] for name in SCORES.own)
+BY_DEFAULT = tuple(each.name for each in _OWN if each.by_default)
+"""The scores of an assessment by default."""
+OWN_COLUMNS = tuple(
     column
-    for name in METHODS
-    for column in (
-        [each.key for each in SCORES[name].columns()] if name in SCORES else ABLATION_COLUMNS
-    )
+    for each in sorted(_OWN, key=lambda each: each.name != "ablation")
+    for column in each.columns()
 )
-"""Columns that assessments write."""
+"""Columns that assessments by our own scores write, with their words, the measured effect first."""
+COLUMNS = tuple(each.key for each in OWN_COLUMNS)
+SCORE_COLUMNS = tuple(each.key for each in OWN_COLUMNS if each in {one.column for one in _OWN})
+"""Columns of the head table that score importance; higher = more important."""
 READ_BY: Mapping[str, tuple[str, ...]] = {
-    **{name: kind.__match_args__ for name, kind in SCORES.items()},
-    "ablation": ("instead", "quantity", "layers", "one_left", "score_test", "samples"),
+    each.name: tuple(name for name in each.__match_args__ if name != "seed") for each in _OWN
 }
-"""Options that only one method reads."""
+"""Options that only one score reads; the seed also draws the masks of a task."""
 
 
 @dataclass(frozen=True)
 class Chosen:
     """What heads are scored by."""
 
-    methods: tuple[MethodName, ...] = BY_DEFAULT
+    methods: tuple[str, ...] = BY_DEFAULT
     """Scores to compute."""
 
 
-@final
 @dataclass(frozen=True)
-class Options(CausalGatesOptions, RelevanceOptions, GradientOptions, Chosen):
-    """The methods to run, and their options, in Python and as options of the command.
+class Options(AblationOptions, CausalGatesOptions, RelevanceOptions, GradientOptions, Chosen):
+    """The scores to compute, and their options, in Python and as options of the command.
 
     Those of scores are inherited; the last base has the first options.
 
     Raises:
-        InputError: If a method, level, average, replacement, quantity or test is unknown.
+        InputError: If a score, level, average, replacement, quantity or test is unknown.
     """
-
-    instead: Instead = "zero"
-    """Ablation: replacement for the head's output."""
-    quantity: DeltaOf = "loss"
-    """Ablation: quantity whose change is measured; the loss needs no beam search."""
-    layers: bool = True
-    """Ablation: also ablate whole layers and whole sites."""
-    one_left: bool = True
-    """Ablation: also ablate all heads of a layer but one."""
-    score_test: ScoreTest = "randomization"
-    """Ablation: test of a score's change; sacrebleu is sacreBLEU's bootstrap, without intervals."""
-    samples: int | None = None
-    """Ablation: swaps or bootstrap resamples; by default as many as the number of heads needs, and
-    at least 10,000 swaps, or 1000 for Spearman's correlation and perplexity."""
-    seed: int = 0
-    """Seed of the bootstrap; the command also draws masks for masked language modelling with it."""
 
     def __post_init__(self) -> None:
         for name in self.methods:
-            check_choice("a method", name, MethodName)
-        check_choice("a replacement", self.instead, Instead)
+            SCORES.find(name)
         check_choice("a level", self.level, Level)
         check_choice("an average", self.average, Average)
-        check_choice("a quantity", self.quantity, DeltaOf)
-        check_choice("a test", self.score_test, ScoreTest)
+        check_ablation(self)
         check_causal_gates(self)
-        if self.samples is not None and self.samples < 1:
-            raise InputError(
-                f"Expected at least 1 swap or resample, got samples={self.samples}. Leave it out "
-                "for as many as the number of heads needs."
-            )
 
 
 def score_of(name: str, options: object) -> Score:
-    """A score with those of some options that are its own, e.g. of an assessment or a method."""
+    """A score with those of some options that are its own, e.g. of an assessment or a method.
+
+    Raises:
+        InputError: If there is no such score.
+    """
     kind = SCORES[name]
-    return kind(**{each: getattr(options, each) for each in kind.__match_args__})
+    given = {each.name: getattr(options, each.name) for each in fields(options)}  # type: ignore[arg-type]
+    return kind(**{each: given[each] for each in kind.__match_args__ if each in given})

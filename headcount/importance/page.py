@@ -3,24 +3,15 @@
 from collections.abc import Iterable
 from typing import final
 
-from headcount.importance.options import SCORES
+from headcount.importance.options import OWN_COLUMNS, SCORES
 from headcount.pages import Note, PagePart
 from headcount.results import Analysis
-from headcount.vocabulary import MICHEL, ColumnEntry
+from headcount.vocabulary import ColumnEntry
 
 WORTH_NOTES = (
-    Note(
-        "Ablation effect",
-        "How much worse the task's loss (or score) gets when one head is "
-        "removed and all others are kept; positive means that the head helps. The interval is of "
-        "each head alone and inverts the head's test: the studentized bootstrap for losses, paired "
-        "approximate randomization for BLEU, chrF and classes. Only the p-values are corrected "
-        "over heads, by Holm's method.",
-        f"{MICHEL}, section 3",
-    ),
     *(
         Note(label[0].upper() + label[1:], each.definition, each.column.source)
-        for each in SCORES.values()
+        for each in (SCORES[name] for name in dict.fromkeys(("ablation", *SCORES.own)))
         if (label := each.column.label)
     ),
     Note(
@@ -38,8 +29,8 @@ class ImportancePart(PagePart):
     """The columns and notes of all scores."""
 
     def columns(self) -> Iterable[ColumnEntry]:
-        """The columns of every score."""
-        return (column for each in SCORES.values() for column in each.columns())
+        """The columns of all our scores, the measured effect first."""
+        return OWN_COLUMNS
 
     def notes(self, run: Analysis) -> Iterable[Note]:
         """How scores are measured, if any was."""

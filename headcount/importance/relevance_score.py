@@ -5,13 +5,13 @@ Departure: pruning in its order is ours, the paper prunes by gates.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from headcount import models, tasks
 from headcount.core import MAX_TOKENS
 from headcount.importance.choices import Average, Rules
-from headcount.importance.score import Score, score_column
+from headcount.importance.score import Measured, Score, ScoringContext, score_column
 from headcount.vocabulary import VOITA
 
 if TYPE_CHECKING:
@@ -59,6 +59,12 @@ class RelevanceScore(RelevanceOptions, Score):
         per_step = self.average == "per-step"
         how = (self.rules, loaded.anatomy, max_tokens)
         return relevance(loaded.model, task, *how, per_step=per_step).scores
+
+    def measured(
+        self, loaded: "models.Loaded", task: "tasks.Task", context: ScoringContext
+    ) -> Measured:
+        """Relevance of every head, and what it was normalised for."""
+        return replace(super().measured(loaded, task, context), facts={"average": self.average})
 
     def signed(self, max_tokens: int) -> Mapping[str, object]:
         """The rules, and the average if it is the paper's."""

@@ -5,11 +5,13 @@ heads and its words. `importance`, `follow`, `curve` and `prune` take the same o
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
-from headcount import models, numbers, results, tasks
-from headcount.core import MAX_TOKENS, Head, options_of
+from headcount import models, numbers, tasks
+from headcount.core import MAX_TOKENS, Head, Progress, options_of, silent
 from headcount.vocabulary import WORTH, ColumnEntry
 
 if TYPE_CHECKING:
@@ -35,14 +37,42 @@ class Measured:
 
     columns: Mapping[str, "Scores"]
     """Numbers of every head by their columns, the score first."""
-    causal_gates: "results.CausalGates | None" = None
-    """What causal gates found beside the heads' numbers; None of other scores."""
+    facts: Mapping[str, object] = field(default_factory=dict)
+    """Fields of the assessment's record that it fills, by their names."""
+    warnings: tuple[str, ...] = ()
+    """Sentences on what limits the numbers."""
+
+
+@final
+@dataclass(frozen=True)
+class ScoringContext:
+    """The assessment in which a score is measured."""
+
+    max_tokens: int = MAX_TOKENS
+    """Number of padded tokens in a batch."""
+    progress: Progress = silent
+    """Callback for the progress of each stage."""
+    state: Path | None = None
+    """Folder of the state from which an interrupted assessment resumes; None for none."""
+    key: str = ""
+    """What the state must have been made with."""
+    dense: "Callable[[], tasks.Evaluation] | None" = None
+    """The evaluation of the dense model, with the texts that it writes; None to measure it."""
+
+    def watched(self, task: "tasks.Task", stage: str) -> "tasks.Task":
+        """The task, whose examples are reported as a stage while a model runs on them."""
+        return task.watched(partial(self.progress, stage))
 
 
 @dataclass(frozen=True)
 class Score:
-    """One number for every head; higher means more important."""
+    """One number for every head; higher means more important.
 
+    A score of one's own is a frozen dataclass whose fields are its options. It has `name`,
+    `column` (from `score_column`), `definition`, and `of`, which measures.
+    """
+
+    registry: ClassVar[str] = "headcount.importance.options:SCORES"
     name: ClassVar[str]
     """Name of the score, as given to `--methods` and `--method`."""
     column: ClassVar[ColumnEntry]
@@ -74,10 +104,11 @@ class Score:
         return self.measure(loaded.model, task, **options, **how)
 
     def measured(
-        self, loaded: "models.Loaded", task: "tasks.Task", max_tokens: int = MAX_TOKENS
+        self, loaded: "models.Loaded", task: "tasks.Task", context: ScoringContext
     ) -> Measured:
         """The score of every head, and whatever else an assessment shows of it."""
-        return Measured({self.column.key: self.of(loaded, task, max_tokens)})
+        found = self.of(loaded, context.watched(task, self.name), context.max_tokens)
+        return Measured({self.column.key: found})
 
     @classmethod
     def columns(cls) -> tuple[ColumnEntry, ...]:

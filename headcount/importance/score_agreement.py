@@ -24,7 +24,7 @@ from jaxtyping import Float, Int
 from headcount import numbers
 from headcount.core import InputError, amount, check_choice
 from headcount.importance.choices import ScoreTest
-from headcount.importance.options import SCORE_COLUMNS, SCORES
+from headcount.importance.options import OWN_COLUMNS, SCORE_COLUMNS
 from headcount.results import Across, Agreement, Correlation, ImportanceRecord
 from headcount.statistics import (
     FEWEST_SWAPS,
@@ -45,6 +45,9 @@ MEASURES = ("confidence", "entropy", "positional_share")
 
 ABLATION = "ablation_delta"
 """Column of the measured effects, which the other scores predict."""
+
+_NAMES = {each.key: each.label for each in OWN_COLUMNS} | {ABLATION: "measured ablation"}
+"""Columns as they are named in sentences."""
 
 FEW = "Fewer than two scores were measured: there is nothing to compare."
 
@@ -128,17 +131,22 @@ def _on_other_data(found: Effects, other: ImportanceRecord) -> str:
     )
 
 
-def agreement(frame: pd.DataFrame, names: Sequence[str] | None = None) -> Agreement:
+def agreement(
+    frame: pd.DataFrame,
+    names: Sequence[str] | None = None,
+    scores: Sequence[str] = SCORE_COLUMNS,
+) -> Agreement:
     """Rank correlations between the columns of a head table.
 
     Args:
         frame: Table with one row per head.
-        names: Columns; None for all of `SCORE_COLUMNS` and `MEASURES` that the table has.
+        names: Columns; None for all of `scores` and `MEASURES` that the table has.
+        scores: Columns that score importance.
 
     Raises:
         InputError: If the table lacks a column.
     """
-    names = [n for n in (*SCORE_COLUMNS, *MEASURES) if n in frame] if names is None else list(names)
+    names = [n for n in (*scores, *MEASURES) if n in frame] if names is None else list(names)
     missing = [name for name in names if name not in frame]
     if missing:
         raise InputError(
@@ -221,8 +229,7 @@ def _how_well(found: Correlation) -> str:
 
 
 def _plain(name: str) -> str:
-    names = {each.column.key: each.column.label for each in SCORES.values()}
-    return {ABLATION: "measured ablation", **names}.get(name, name.replace("_", " "))
+    return _NAMES.get(name, name.replace("_", " "))
 
 
 def score_deltas(

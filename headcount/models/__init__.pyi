@@ -15,6 +15,7 @@ from .fingerprint import plan_for as plan_for
 from .fingerprint import revision as revision
 from .fingerprint import signature as signature
 from .fingerprint import tokenizer_revision as tokenizer_revision
+from .fingerprint import unchanged as unchanged
 from .fingerprint import versions as versions
 from .forward import Outputs as Outputs
 from .forward import Removal as Removal

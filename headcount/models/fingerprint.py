@@ -3,7 +3,8 @@
 import hashlib
 import json
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
@@ -13,7 +14,16 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from headcount import __version__
-from headcount.core import Head, InputError, Plan, short_hash
+from headcount.core import (
+    OURS,
+    REPAIR,
+    ChangedModelError,
+    Head,
+    InputError,
+    Origin,
+    Plan,
+    short_hash,
+)
 from headcount.models.loaded import Loaded
 from headcount.results import Signature
 from headcount.tap import Anatomy, implementation_of, input_device, named_weights, product_precision
@@ -89,6 +99,36 @@ def revision(model: PreTrainedModel) -> str:
             packed: Any = weight()
             digest.update(_bytes_of(packed))
     return digest.hexdigest()[:12]
+
+
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+"""Where torch keeps the hooks of a module."""
+
+
+@contextmanager
+def unchanged(loaded: Loaded, origin: Origin) -> Iterator[None]:
+    """Check that a plug-in leaves a model as it is: parameters, hooks, and modules' modes.
+
+    Raises:
+        ChangedModelError: If it does not.
+    """
+
+    def state() -> tuple[object, ...]:
+        modules = [
+            (e.training, *(len(vars(e)[hooks]) for hooks in _HOOKS)) for e in model.modules()
+        ]
+        return revision(model), modules
+
+    model, is_ours = loaded.model, origin == OURS
+    before = None if is_ours else state()
+    try:
+        yield
+    finally:
+        if not is_ours and state() != before:
+            raise ChangedModelError(
+                f"Expected the plug-in {origin} to leave the model as it is, got changed "
+                f"parameters, hooks or modes. {REPAIR}"
+            )
 
 
 def _bytes_of(tensor: Tensor) -> memoryview:

@@ -11,7 +11,7 @@ from headcount import numbers
 from headcount.pages.attention_view import ExampleView, ImageView, view_of
 from headcount.pages.grid_view import fates, keepings
 from headcount.pages.kinds import findings
-from headcount.pages.names import MEASURES, SITE_TITLES, columns_of, measures
+from headcount.pages.names import SITE_TITLES, columns_of, known, measures
 from headcount.pages.part import CardPart, ProbeHead, Score, page_parts
 from headcount.pages.sentences import arrows, head_line, not_tested
 from headcount.pages.worth import effect_of, interval, ranked, scores_of, without
@@ -315,8 +315,9 @@ def _doubt(run: Analysis, trait: TraitStrength) -> str:
 def _worth(run: Analysis) -> dict[str, tuple[Score, ...]]:
     """The scores of every head, each with the head's rank."""
     scores: dict[str, list[Score]] = {row.head: [] for row in run.rows}
-    for score in scores_of(run.rows):
-        name, rows = MEASURES[score], ranked(run.rows, score)
+    words = known(run.stored_columns)
+    for score in scores_of(run.rows, run.stored_columns):
+        name, rows = words[score], ranked(run.rows, score)
         for place, row in enumerate(rows):
             effect = effect_of(row, score)
             within = f" (95\u202f% {interval(effect)})" if math.isfinite(effect.low) else ""

@@ -12,6 +12,7 @@ from headcount.pages.card_view import Card, cards
 from headcount.pages.grid_view import Grid, Keeping, Legend, grids, keepings, legend
 from headcount.pages.kinds import NEITHER, NO_ROLE, Found, kinds_of, leading
 from headcount.pages.map_view import Map, maps
+from headcount.pages.names import measures
 from headcount.pages.opening import Opening, Start, opening, starts, title_of
 from headcount.pages.sections import PageSection, heads_document, sections_of
 from headcount.pages.sentences import absent, model_and_data, nothing_sentence, nothing_words
@@ -240,6 +241,7 @@ def document_page(document: Document, found: Result[Any] | None = None) -> str:
     model, data = model_and_data(found.record) if found else ("", "")
     heads = found.of_heads if found else None
     rows = () if heads is None else head_rows(heads)
+    columns = measures(rows[0].values, found.stored_columns) if found and rows else []
     return fill_template(
         "document.html.j2",
         styles=("base.css", "sections.css"),
@@ -250,7 +252,7 @@ def document_page(document: Document, found: Result[Any] | None = None) -> str:
         model=model,
         data_names=data,
         document=document,
-        sections=(PageSection("numbers", "", heads_document(rows)),) if rows else (),
+        sections=(PageSection("numbers", "", heads_document(rows, columns)),) if rows else (),
         swatches=swatches(TRAITS.values(), ROLES.values()),
     )
 

@@ -6,7 +6,7 @@ from typing import final
 
 from headcount.pages.part import page_parts
 from headcount.results import Analysis
-from headcount.vocabulary import ABLATION, ColumnEntry, plain
+from headcount.vocabulary import ColumnEntry, plain
 
 SITE_TITLES: Mapping[str, str] = {
     "encoder.self": "Encoder self-attention",
@@ -17,6 +17,11 @@ SITE_TITLES: Mapping[str, str] = {
 """Titles of the grids."""
 
 
+def _of_parts() -> dict[str, ColumnEntry]:
+    """The columns of scores, the measured effect first."""
+    return {column.key: column for part in page_parts() for column in part.columns()}
+
+
 @final
 class _Columns(Mapping[str, ColumnEntry]):
     """The columns of scores and measures, which are imported when the first one is looked up."""
@@ -25,8 +30,7 @@ class _Columns(Mapping[str, ColumnEntry]):
     def _every(self) -> dict[str, ColumnEntry]:
         from headcount.measures import MEASURED  # only here: it imports torch
 
-        scores = {column.key: column for part in page_parts() for column in part.columns()}
-        return {**ABLATION, **scores, **MEASURED}
+        return {**_of_parts(), **MEASURED}
 
     def __getitem__(self, key: str) -> ColumnEntry:
         return self._every[key]
@@ -42,22 +46,25 @@ MEASURES: Mapping[str, ColumnEntry] = _Columns()
 """Every number column of `heads.parquet`, in the order of the report: worth comes first."""
 
 
-def measures(
-    columns: Iterable[str], further: Mapping[str, ColumnEntry] | None = None
-) -> list[ColumnEntry]:
+def known(stored: Iterable[ColumnEntry]) -> Mapping[str, ColumnEntry]:
+    """`MEASURES`, with columns of plug-ins whose words a run stores, after those of our scores."""
+    return {**_of_parts(), **{each.key: each for each in stored}, **MEASURES}
+
+
+def measures(columns: Iterable[str], stored: Iterable[ColumnEntry] = ()) -> list[ColumnEntry]:
     """The measures among the columns of a head table; an unknown column is labelled by its name.
 
     Args:
         columns: names of the columns.
-        further: columns of plug-ins, which a record has.
+        stored: columns of plug-ins, which a run stores.
     """
-    named = {key: measure for key, measure in MEASURES.items() if key in set(columns)}
+    named = {key: each for key, each in known(stored).items() if key in set(columns)}
     for key in columns:
         if key not in named:
-            named[key] = (further or {}).get(key) or plain(key)
+            named[key] = plain(key)
     return list(named.values())
 
 
 def columns_of(run: Analysis) -> list[ColumnEntry]:
     """The measures of a run."""
-    return measures(run.measures, run.record.column_entries)
+    return measures(run.measures, run.stored_columns)

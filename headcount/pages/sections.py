@@ -16,7 +16,7 @@ from headcount.core import (
     capability_of,
     part,
 )
-from headcount.pages.names import columns_of, measures
+from headcount.pages.names import columns_of
 from headcount.results import Analysis, HeadRow, Result
 from headcount.vocabulary import ColumnEntry
 
@@ -34,11 +34,8 @@ class PageSection:
     """What it shows, under its title."""
 
 
-def heads_document(
-    heads: Sequence[HeadRow], columns: Sequence[ColumnEntry] | None = None
-) -> Document:
-    """Every number of some heads, perhaps of columns that a record describes."""
-    columns = columns or measures(heads[0].values)
+def heads_document(heads: Sequence[HeadRow], columns: Sequence[ColumnEntry]) -> Document:
+    """Every number of some heads, in columns that a record may describe."""
     rows = (
         (row.head, ", ".join(row.roles), *(each.show(row.values[each.key]) for each in columns))
         for row in heads

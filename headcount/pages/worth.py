@@ -6,7 +6,7 @@ from statistics import NormalDist, median
 
 from headcount import numbers
 from headcount.core import sorted_by
-from headcount.pages.names import MEASURES, SITE_TITLES
+from headcount.pages.names import SITE_TITLES, known
 from headcount.results import (
     METRICS,
     Analysis,
@@ -17,7 +17,7 @@ from headcount.results import (
     p_beside,
 )
 from headcount.statistics import power_of, smallest_seen
-from headcount.vocabulary import WORTH
+from headcount.vocabulary import WORTH, ColumnEntry
 
 SURE = 0.05
 """Level of significance: heads with a smaller p matter."""
@@ -88,10 +88,10 @@ def _unit(record: ImportanceRecord) -> str:
     return loss_unit(record.metric) if record.quantity == "loss" else record.quantity_words
 
 
-def scores_of(rows: Sequence[HeadRow]) -> list[str]:
+def scores_of(rows: Sequence[HeadRow], stored: Iterable[ColumnEntry] = ()) -> list[str]:
     """The score columns that a head has a number in, the measured effect first."""
     own = ("ablation_low", "ablation_high", "ablation_p")
-    found = [key for key, name in MEASURES.items() if name.group == WORTH and key not in own]
+    found = [key for key, name in known(stored).items() if name.group == WORTH and key not in own]
     return [key for key in found if ranked(rows, key)]
 
 
@@ -167,12 +167,12 @@ def _effect_p(row: HeadRow) -> float:
 
 def answer(run: Analysis) -> str:
     """Which heads matter and how much, for the opening; empty if nothing was scored."""
-    importance, scores = run.importance, scores_of(run.rows)
+    importance, scores = run.importance, scores_of(run.rows, run.stored_columns)
     if importance is None or not scores:
         return ""
     rows = ranked(run.rows, scores[0])
     if scores[0] != "ablation_delta":
-        return by_score(scores[0], rows)
+        return by_score(known(run.stored_columns)[scores[0]], rows)
     effects = [effect_of(row, scores[0]) for row in rows]
     sentences = [*verdict(effects, importance)]
     best, what = effects[0], importance.quantity_words
@@ -229,12 +229,12 @@ def said(effect: Effect) -> str:
     return f"{effect.head}: {numbers.effect(effect.delta)}{within}{luck}"
 
 
-def by_score(score: str, rows: list[HeadRow]) -> str:
+def by_score(score: ColumnEntry, rows: list[HeadRow]) -> str:
     """Which head is worth the most by a score that is no measured effect."""
-    best, label = rows[0], MEASURES[score].label
+    best = rows[0]
     return (
-        f"Ablation was not measured. By {label}, {best.head} is worth the most "
-        f"({numbers.effect(best.values[score])})."
+        f"Ablation was not measured. By {score.label}, {best.head} is worth the most "
+        f"({numbers.effect(best.values[score.key])})."
     )
 
 

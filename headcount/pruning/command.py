@@ -29,7 +29,7 @@ from headcount.core import (
 from headcount.numbers import percent
 from headcount.pages import command
 from headcount.pruning.arguments import TrialArguments, check_calibration
-from headcount.pruning.options import METHOD_OPTIONS
+from headcount.pruning.options import METHOD_OPTIONS, method_names
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Curve(ResumableArguments, ResultCommand["Inputs[pruning.Roles | None]", "r
     @classmethod
     def values(cls) -> Mapping[str, Sequence[str]]:
         """The methods, for tab completion."""
-        return {"--methods": ["all", *METHOD_OPTIONS]}
+        return {"--methods": ["all", *method_names()]}
 
     @classmethod
     def parsed_by(cls, arguments: Sequence[str]) -> type["Curve"]:

@@ -6,6 +6,7 @@ ranks extends its order from budget to budget. A method that learns its choice t
 Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), figures 7 to 10, https://arxiv.org/abs/1905.09418
 """  # noqa: E501
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -15,12 +16,23 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import SupportsIndex, final
 
-from headcount.core import InputError, Kept, Plan, UnsuitedError, paced, short_hash
+from headcount.core import (
+    ChangedModelError,
+    InputError,
+    Kept,
+    Plan,
+    PluginError,
+    PluginWarning,
+    UnsuitedError,
+    paced,
+    short_hash,
+)
 from headcount.models import signature
 from headcount.pruning.before_after import evaluate_gated
 from headcount.pruning.budget import by_site
 from headcount.pruning.context import PruningContext
 from headcount.pruning.methods.method import Method, Selection, check_finetunings
+from headcount.pruning.methods.registry import chosen
 from headcount.results import ALL, CurvePoint, CurvePoints
 from headcount.tasks import Task
 from headcount.training import FinetuneConfig, finetune
@@ -186,12 +198,16 @@ def _measured(
             continue
         try:
             done.once(_name(point, methods), partial(_point, trial, methods, point))
-        except UnsuitedError as error:
-            if unsuited is None:
+        except (UnsuitedError, PluginError) as error:
+            broken = isinstance(error, PluginError) and not isinstance(error, ChangedModelError)
+            if not (unsuited or (broken and len(methods) > 1)):
                 raise
             del methods[point.method]
             reasons[point.method] = str(error)
-            unsuited(point.method, str(error))
+            if unsuited is None:
+                warnings.warn(str(error), PluginWarning, stacklevel=2)
+            else:
+                unsuited(point.method, str(error))
     if not methods:
         raise InputError(f"No method can choose heads of this model: {reasons}")
     context.progress("points", len(wanted), len(wanted))
@@ -227,9 +243,8 @@ def _chosen(trial: Trial, methods: Mapping[str, Method], point: Point) -> Select
         return _control(context, trained(methods), point)
     own = None if context.state is None else context.state / f"{point.method}-{point.seed}"
     others = len(context.units.heads) - len(context.units.alone().heads)
-    return methods[point.method].choose(
-        replace(context, seed=point.seed, state=own), point.keep + others
-    )
+    given = replace(context, seed=point.seed, state=own)
+    return chosen(methods[point.method], given, point.keep + others)
 
 
 def _control(

@@ -18,6 +18,7 @@ from headcount.pruning.before_after import drop, evaluate_gated
 from headcount.pruning.budget import GivenKeep, Keep, Units, by_site, dense, share
 from headcount.pruning.context import PruningContext
 from headcount.pruning.methods.method import Method, Selection
+from headcount.pruning.methods.registry import chosen
 from headcount.pruning.options import check_budget
 from headcount.speed import Machine
 from headcount.tap import Anatomy, input_device
@@ -188,7 +189,7 @@ def choose(
     """
     keep = limit.budget(context.units, context.loaded.anatomy)
     if keep is not None:
-        return Chosen(method.choose(context, keep), keep)
+        return Chosen(chosen(method, context, keep), keep)
     budgets, largest, what = _search_space(limit, context.units.possible(), dev)
     selections: dict[int, Selection] = {}
 
@@ -208,7 +209,7 @@ def choose(
     kept = Kept(file, key, "the search of a budget", float)
 
     def measure(number: int) -> float:
-        selection = method.choose(context, number)
+        selection = chosen(method, context, number)
         if (value := measured(selection)) <= largest:
             selections.clear()  # keep only the last within: each can hold its own weights
             selections[number] = selection
@@ -217,7 +218,7 @@ def choose(
     found = last_within(
         budgets, lambda number: kept.once(str(number), partial(measure, number)), largest, what
     )
-    selection = selections.get(found.keep) or method.choose(context, found.keep)
+    selection = selections.get(found.keep) or chosen(method, context, found.keep)
     return Chosen(selection, found.keep, found)
 
 

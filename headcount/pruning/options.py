@@ -20,11 +20,12 @@ https://arxiv.org/abs/1905.10650; Li et al. (2021), https://arxiv.org/abs/2108.0
 from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass, replace
+from functools import cache
 from math import inf, isfinite
 from typing import ClassVar
 
-from headcount.core import InputError, check_choice, check_known
-from headcount.importance import METHODS, SCORES, CausalGatesScore, DeltaOf, Score
+from headcount.core import InputError, Registry, check_choice, check_known
+from headcount.importance import SCORES, CausalGatesScore, DeltaOf, Score
 from headcount.training import FinetuneConfig
 
 CALIBRATION = 2000
@@ -35,6 +36,7 @@ CALIBRATION = 2000
 class MethodOptions(ABC):
     """Options of a method: those of the command line, and fields of the method itself."""
 
+    registry: ClassVar[str] = "headcount.pruning.options:METHODS"
     name: ClassVar[str]
     """Name of the method, as given to `--method`."""
     uses_data: ClassVar[bool] = True
@@ -61,6 +63,7 @@ class StepOptions(MethodOptions):
             )
 
 
+@cache
 def _by_score(score: type[Score]) -> type[StepOptions]:
     """The options of pruning by a score: the step, and those of the score."""
     name = f"{score.__name__.removesuffix('Score')}Options"
@@ -163,24 +166,48 @@ class SubsetOptions(MethodOptions):
             )
 
 
-METHOD_OPTIONS: Mapping[str, type[MethodOptions]] = {
+METHODS: Registry[type[MethodOptions]] = Registry(
+    "methods",
+    "a method",
+    {
+        "ablation": "headcount.pruning.methods.ablation:Greedy",
+        "random": "headcount.pruning.methods.by_score:Random",
+        "auto": "headcount.pruning.methods.by_score:Auto",
+        "l0": "headcount.pruning.methods.learned:L0",
+        "subset": "headcount.pruning.methods.learned:Subset",
+    },
+)
+"""Methods that are no scores, by name; every score is a method as well."""
+
+_OPTIONS: Mapping[str, type[MethodOptions]] = {
     each.name: each
-    for each in (
-        *(_by_score(SCORES[name]) if name in SCORES else AblationOptions for name in METHODS),
-        *(RandomOptions, AutoOptions, L0Options, SubsetOptions),
-    )
+    for each in (AblationOptions, RandomOptions, AutoOptions, L0Options, SubsetOptions)
 }
-"""Options of every method, by its name."""
+"""Options of our own methods, for which nothing heavy is imported."""
+
+METHOD_OPTIONS: Mapping[str, type[MethodOptions]] = {
+    name: _OPTIONS.get(name) or _by_score(SCORES[name])
+    for name in dict.fromkeys((*SCORES.own, *METHODS.own))
+}
+"""Options of each of our own methods, by its name: of scores, and of the others."""
 
 
+def method_names() -> tuple[str, ...]:
+    """The names of all methods: our own, and those of plug-ins."""
+    return tuple(dict.fromkeys((*METHOD_OPTIONS, *SCORES, *METHODS)))
+
+
+@cache
 def options_of_method(name: str) -> type[MethodOptions]:
-    """The options of a method.
+    """The options of a method; a method of a plug-in is its own options.
 
     Raises:
         InputError: If there is no such method.
     """
-    check_known("a method", name, METHOD_OPTIONS)
-    return METHOD_OPTIONS[name]
+    if name in METHOD_OPTIONS:
+        return METHOD_OPTIONS[name]
+    check_known("a method", name, method_names())
+    return METHODS[name] if name in METHODS else _by_score(SCORES[name])
 
 
 def check_budget(

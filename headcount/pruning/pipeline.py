@@ -29,7 +29,7 @@ from headcount.pruning.context import (
 )
 from headcount.pruning.limit import BudgetSpec, Chosen, broken_limit, choose, kept_limit
 from headcount.pruning.methods.method import Method, Selection, check_finetunings
-from headcount.pruning.methods.registry import as_method
+from headcount.pruning.methods.registry import as_method, chosen
 from headcount.results import (
     CeilingRecord,
     ChoiceRecord,
@@ -392,7 +392,7 @@ def choose_heads(
     if protect:
         roles = known_roles(loaded, seed)
         units = units.protecting(protected_heads(protect, loaded, roles))
-    selection = method.choose(PruningContext(loaded, task, units, seed=seed), dense(keep))
+    selection = chosen(method, PruningContext(loaded, task, units, seed=seed), dense(keep))
     return replace(selection.plan, model=revision(loaded.model))
 
 

@@ -112,14 +112,15 @@ class Report(Command):
 class Doctor(DeviceArguments, Command):
     """The arguments of `headcount doctor`."""
 
-    model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
-    """A Hugging Face name, a folder, or headcount:en-de."""
+    model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")] = ""
+    """A Hugging Face name, a folder, or headcount:en-de; left out, plug-ins only."""
 
     def run(self) -> int:
         """Print the findings; exit status 1 if the model can't be analysed."""
-        from headcount.doctor import diagnose  # a module, not an index: importing it is slow
+        from headcount.doctor import diagnose, plugins  # not from an index: this is slow
 
-        findings = diagnose(self.model, self.device, self.dtype, self.trust_remote_code)
+        how = (self.device, self.dtype, self.trust_remote_code)
+        findings = [*plugins(), *(diagnose(self.model, *how) if self.model else ())]
         table = Table("", "", Column(overflow="fold"), box=None, pad_edge=False, show_header=False)
         for finding in findings:
             mark = Text("works", "green") if finding.works else Text("does not", "red")

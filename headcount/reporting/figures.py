@@ -97,7 +97,7 @@ FIGURES: dict[str, Callable[[Analysis], Figure | None]] = {
     "layer_curves": layer_curves,
     "weight_and_norm": weight_and_norm,
     "importance": lambda run: importance_figure(run.importance, run.rows),
-    "agreement": lambda run: agreement_figure(run.importance and run.importance.agreement),
+    "agreement": lambda run: agreement_figure(run.importance),
 }
 """Every figure by its file name."""
 

@@ -37,7 +37,7 @@ from headcount.results.run import (
 from headcount.results.sealing import write_record
 from headcount.results.signature import SAME_MODEL, Signature
 from headcount.results.store import Result, csv_name, rows_of, table
-from headcount.vocabulary import LINKS
+from headcount.vocabulary import LINKS, ColumnEntry
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -153,6 +153,12 @@ class Analysis(Result[RunRecord]):
     def of(self, kind: type[Res]) -> Res | None:
         """The result of another command beside the analysis, by its type; None without one."""
         return next((each for each in self.beside if isinstance(each, kind)), None)
+
+    @property
+    def stored_columns(self) -> tuple[ColumnEntry, ...]:
+        """The words of the columns that plug-ins brought."""
+        scores = {} if self.importance is None else self.importance.column_entries
+        return (*scores.values(), *self.record.column_entries.values())
 
     @cached_property
     def rows(self) -> tuple[HeadRow, ...]:

@@ -7,7 +7,9 @@ from typing import ClassVar, final
 
 from headcount import numbers
 from headcount.core import PLACE, SITES, HeadTable, LayerId, omitted
+from headcount.results.run import ColumnWords
 from headcount.results.store import Record, Table, read_table
+from headcount.vocabulary import ColumnEntry
 
 AGREED = 0.5
 """A head is called facilitating or interfering if it is so by more than this in every set."""
@@ -269,6 +271,8 @@ class ImportanceRecord(Record):
     """Score of the dense model."""
     methods: tuple[str, ...] = ()
     """Methods that scored the heads."""
+    columns: Mapping[str, ColumnWords] = field(default_factory=dict, metadata={"omitted": True})
+    """What the columns of plug-ins' scores say, by name, so that they are shown without them."""
     average: str = omitted("")
     """What relevance was normalised for before the mean: `per-example` or `per-step`; empty without
     relevance, and in records of earlier versions, which were `per-example`."""
@@ -290,6 +294,11 @@ class ImportanceRecord(Record):
     """Agreement of the scores."""
     across: Across | None = omitted(None)
     """Agreement of the effects with those on other data; None if not compared."""
+
+    @property
+    def column_entries(self) -> dict[str, ColumnEntry]:
+        """The columns of plug-ins' scores."""
+        return {key: each.entry(key) for key, each in self.columns.items()}
 
     @property
     def quantity(self) -> str:

@@ -32,7 +32,7 @@ FORMATS: Mapping[str, Callable[[float], str]] = {
     each.__name__: each
     for each in (
         *(numbers.weight, numbers.percent, numbers.count, numbers.signed, numbers.points),
-        *(numbers.effect, numbers.probability),
+        *(numbers.effect, numbers.probability, numbers.significant, numbers.correlation),
     )
 }
 """What can write the numbers of a plug-in's column."""

@@ -27,6 +27,7 @@ from typing import (
 
 from headcount.core import HeadTable, InputError, JsonObject, drawn_html, encoded, reading
 from headcount.results.sealing import Described, by_name, read_sealed, write_sealed
+from headcount.vocabulary import ColumnEntry
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -234,6 +235,11 @@ class Result(Generic[R]):
     def of_heads(self) -> HeadTable | None:
         """A table of all heads, which a page shows whole; None if that says nothing more."""
         return None
+
+    @property
+    def stored_columns(self) -> tuple[ColumnEntry, ...]:
+        """The words of the columns that plug-ins brought, which a record stores."""
+        return ()
 
     def check_heads(self, folder: Path, heads: Sequence[str]) -> None:
         """Check that a result beside an analysis is of the model with the analysed heads.

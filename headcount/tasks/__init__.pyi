@@ -9,13 +9,14 @@ from .language_modelling import MaskedLanguageModelling as MaskedLanguageModelli
 from .metrics import IGNORED as IGNORED
 from .options import COLUMNS as COLUMNS
 from .options import OPTIONS as OPTIONS
+from .options import TASKS as TASKS
 from .options import LikelihoodPer as LikelihoodPer
 from .options import Masking as Masking
 from .options import Pooling as Pooling
-from .options import TaskName as TaskName
 from .options import TaskOptions as TaskOptions
 from .options import check_metric as check_metric
 from .options import check_roles as check_roles
+from .options import columns_of as columns_of
 from .options import read_examples as read_examples
 from .regression import ACTIVATIONS as ACTIVATIONS
 from .regression import Regression as Regression
@@ -26,7 +27,6 @@ from .scoring import check_examples_fit as check_examples_fit
 from .scoring import evaluate as evaluate
 from .scoring import score as score
 from .similarity import Similarity as Similarity
-from .splits import TASKS as TASKS
 from .splits import DataSet as DataSet
 from .splits import TaskSplits as TaskSplits
 from .splits import build as build
@@ -39,6 +39,7 @@ from .task import Losses as Losses
 from .task import Task as Task
 from .task import TaskBatch as TaskBatch
 from .task import groups as groups
+from .task import pad_id as pad_id
 from .task import padded as padded
 from .task import text_inputs as text_inputs
 from .token_classification import TokenClassification as TokenClassification

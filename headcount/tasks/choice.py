@@ -206,7 +206,7 @@ class Choice(ClassTask):
     ) -> None:
         check_choice("a unit", likelihood_per, LikelihoodPer)
         self.metric, self.higher_is_better = "accuracy", True
-        table = self._read(loaded, data, columns, limit)
+        table = self.read(loaded, data, columns, limit)
         self._per = None if likelihood_per == "choice" else likelihood_per
         self.sha256 = table.sha256_with(likelihood_per=self._per)
         self._examples = choice_rows(loaded, table)

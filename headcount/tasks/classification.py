@@ -129,7 +129,7 @@ class LabelTask(ClassTask, ABC):
     ) -> None:
         check_choice("a metric", metric, ClassMetric)
         self.metric, self.higher_is_better = metric, True
-        table = self._read(loaded, data, columns, limit, check_chooses)
+        table = self.read(loaded, data, columns, limit, check_chooses)
         self.gold_N = class_numbers(table, loaded.model.config)
         self.num_classes = loaded.model.config.num_labels or 0
         if self.metric != "accuracy" and len(set(self.gold_N.tolist())) < 2:

@@ -166,7 +166,7 @@ class CausalLanguageModelling(PerplexityTask):
         start: bool = True,
         roles: Sequence[str] = (),
     ) -> None:
-        table = self._read(loaded, data, columns, limit)
+        table = self.read(loaded, data, columns, limit)
         check_roles(roles, bool(table.chats))
         encoder = whole_encoder(loaded)
         self._start, self._roles = encoder.start_ids if start else (), tuple(roles)
@@ -264,7 +264,7 @@ class MaskedLanguageModelling(PerplexityTask):
         max_length: int | None = None,
         limit: int | None = None,
     ) -> None:
-        table = self._read(loaded, data, columns, limit)
+        table = self.read(loaded, data, columns, limit)
         self.sha256 = table.sha256_with(**asdict(masking), max_length=max_length)
         self._mask = _Mask(loaded, masking)
         self.pieces = list[tuple[list[int], list[bool]]]()

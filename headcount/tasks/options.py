@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, final, get_args
+from typing import Any, Literal, final, get_args
 
-from headcount.core import MAX_TOKENS, InputError, check_choice, check_known
+from headcount.core import MAX_TOKENS, InputError, Registry, check_choice, check_known
 from headcount.corpora import (
     TEXT_NAMES,
     Column,
@@ -18,16 +18,22 @@ from headcount.corpora import (
     read_word_labels,
 )
 
-TaskName = Literal[
-    "translation",
-    "classification",
-    "causal-lm",
-    "masked-lm",
-    "similarity",
-    "image-classification",
-    "token-classification",
-    "choice",
-]
+TASKS: Registry[Any] = Registry(
+    "tasks",
+    "a task",
+    {
+        "translation": "headcount.tasks.translation:Translation",
+        "classification": "headcount.tasks.splits:classification",
+        "causal-lm": "headcount.tasks.language_modelling:CausalLanguageModelling",
+        "masked-lm": "headcount.tasks.language_modelling:MaskedLanguageModelling",
+        "similarity": "headcount.tasks.similarity:Similarity",
+        "image-classification": "headcount.tasks.classification:ImageClassification",
+        "token-classification": "headcount.tasks.token_classification:TokenClassification",
+        "choice": "headcount.tasks.choice:Choice",
+    },
+)
+"""Every task by its name: a `Task`, or a function of the same arguments that makes one."""
+
 Pooling = Literal["mean", "cls"]
 ClassMetric = Literal["accuracy", "f1", "matthews"]
 TokenMetric = Literal["accuracy", "macro-f1"]
@@ -60,7 +66,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
 class TaskOptions:
     """The task to score a model on: options of the command line and of records."""
 
-    task: TaskName = field(kw_only=True)
+    task: str = field(kw_only=True)
     """Task to score the model on."""
     data: tuple[str, ...] = field(kw_only=True)
     """Files: .tsv, .csv, .jsonl, .parquet, .txt (two for a translation), .conllu (token
@@ -151,7 +157,16 @@ COLUMNS: Mapping[str, ColumnSpec] = {
         "score": Column(("score", "similarity_score", "similarity", "label")),
     },
 }
-"""Columns that the tasks read."""
+"""Columns that our tasks read."""
+
+
+def columns_of(task: str) -> ColumnSpec:
+    """The columns that a task reads.
+
+    Raises:
+        InputError: If there is no such task.
+    """
+    return COLUMNS[task] if task in COLUMNS else TASKS[task].reads
 
 
 _READERS = {
@@ -176,7 +191,7 @@ def read_examples(
     Raises:
         CorpusError: if the data can't be read.
     """
-    return _READERS.get(task, read_data)(data, columns, COLUMNS[task]).first(limit)
+    return _READERS.get(task, read_data)(data, columns, columns_of(task)).first(limit)
 
 
 @final

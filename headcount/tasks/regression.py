@@ -61,7 +61,7 @@ class Regression(RankedTask):
         limit: int | None = None,
     ) -> None:
         checks = (activation_of, check_knows_padding)
-        table = self._read(loaded, data, columns, limit, *checks)
+        table = self.read(loaded, data, columns, limit, *checks)
         activation = activation_of(loaded)
         self._activation = ACTIVATIONS[activation]
         self.gold_N = gold_numbers(table, "label", scale)

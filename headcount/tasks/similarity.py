@@ -65,7 +65,7 @@ class Similarity(RankedTask):
         pooling: Pooling | None = None,
         limit: int | None = None,
     ) -> None:
-        table = self._read(loaded, data, columns, limit)
+        table = self.read(loaded, data, columns, limit)
         self._encoding = encoding = _encoding(loaded, pooling)
         low, high = STS_SCALE if scale is None else scale
         self.gold_N = gold_numbers(table, "score", (low, high))

@@ -8,7 +8,7 @@ Tasks by name, as `--task` accepts them.
 """
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, final
@@ -16,19 +16,15 @@ from typing import Any, final
 import numpy as np
 from transformers import PreTrainedModel
 
-from headcount.core import InputError, amount, brief_repr, check_choice, check_known
+from headcount.core import OURS, InputError, amount, brief_repr, check_choice, check_known, guarded
 from headcount.corpora import Columns, Data, image_digests
-from headcount.models import Loaded, as_loaded, signature
-from headcount.tasks.choice import Choice
-from headcount.tasks.classification import Classification, ImageClassification
-from headcount.tasks.language_modelling import CausalLanguageModelling, MaskedLanguageModelling
+from headcount.models import Loaded, as_loaded, signature, unchanged
+from headcount.tasks.classification import Classification
 from headcount.tasks.metrics import Scale
-from headcount.tasks.options import MORE_TARGETS, SPEARMAN, ClassMetric, read_examples
+from headcount.tasks.options import MORE_TARGETS, SPEARMAN, TASKS, ClassMetric, read_examples
 from headcount.tasks.regression import Regression, is_regression
-from headcount.tasks.similarity import Similarity
 from headcount.tasks.task import Task
-from headcount.tasks.token_classification import TokenClassification
-from headcount.tasks.translation import Translation
+from headcount.tasks.trial import tried
 
 
 def classification(
@@ -62,18 +58,6 @@ def classification(
     return Classification(loaded, data, columns, chosen, limit)
 
 
-TASKS: dict[str, Callable[..., Task]] = {
-    "translation": Translation,
-    "classification": classification,
-    "causal-lm": CausalLanguageModelling,
-    "masked-lm": MaskedLanguageModelling,
-    "similarity": Similarity,
-    "image-classification": ImageClassification,
-    "token-classification": TokenClassification,
-    "choice": Choice,
-}
-
-
 def build(
     name: str,
     loaded: Loaded | PreTrainedModel,
@@ -95,11 +79,14 @@ def build(
         InputError: for an unknown task or option, and for data that can't be used.
     """
     loaded = as_loaded(loaded)
-    check_known("a task", name, TASKS)
-    known = list(inspect.signature(TASKS[name]).parameters)[3:]
+    make, origin = TASKS.find(name), TASKS.origin(name)
+    known = list(inspect.signature(make).parameters)[3:]
     for option in options:
         check_known(f"an option of {name}", option, known, "({})")
-    return TASKS[name](loaded, files, columns, **options)
+    if origin == OURS:
+        return make(loaded, files, columns, **options)
+    with unchanged(loaded, origin), guarded(origin, f"make the task {name}"):
+        return tried(make(loaded, files, columns, **options), loaded, origin)
 
 
 def drawn(task: Task, most: int, seed: int = 0) -> Task:

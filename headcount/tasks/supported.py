@@ -40,7 +40,7 @@ def check_fits(model: PreTrainedModel, task: str) -> None:
     Raises:
         ModelError: if it does not; says which tasks do.
     """
-    if NEEDS[task].met(model):
+    if task not in NEEDS or NEEDS[task].met(model):
         return
     raise ModelError(
         f"Expected {NEEDS[task].words} for {task}, got "

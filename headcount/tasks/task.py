@@ -16,11 +16,20 @@ from jaxtyping import Bool, Float, Int, Int64, Shaped
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import MAX_TOKENS, InputError, Steps, silent_steps
-from headcount.corpora import Columns, Data, Movable, Noted, Table, groups_by_length, present
+from headcount.core import MAX_TOKENS, InputError, Steps, signed_origins, silent_steps
+from headcount.corpora import (
+    Columns,
+    ColumnSpec,
+    Data,
+    Movable,
+    Noted,
+    Table,
+    groups_by_length,
+    present,
+)
 from headcount.corpora import padded as padded_rows
 from headcount.models import Loaded
-from headcount.tasks.options import read_examples
+from headcount.tasks.options import TASKS, read_examples
 from headcount.tasks.supported import check_fits
 
 Own = TypeVar("Own", bound="Task")
@@ -186,8 +195,11 @@ Resampled = Callable[[Int[np.ndarray, "draw sample"]], Float[np.ndarray, " draw"
 class Task(ABC):
     """Data with a loss and a score. A task is made for one model's tokenizer."""
 
+    registry: ClassVar[str] = "headcount.tasks.options:TASKS"
     name: ClassVar[str]
     """Name of the task, as `--task` accepts it."""
+    reads: ClassVar[ColumnSpec] = {}
+    """Columns of the data of a task of your own, by the names that `--columns` takes."""
     metric: str
     """Name of the score."""
     higher_is_better: bool
@@ -211,7 +223,7 @@ class Task(ABC):
     steps: Steps = staticmethod(silent_steps)
     """Called as the examples of `batches` are run: see `watched`."""
 
-    def _read(
+    def read(
         self,
         loaded: Loaded,
         data: Data,
@@ -219,7 +231,10 @@ class Task(ABC):
         limit: int | None,
         *checks: Callable[[Loaded], object],
     ) -> Table:
-        """The table of the data, which is read once the model fits the task and passes checks."""
+        """The table of the data, which is read once the model fits the task and passes checks.
+
+        It sets `sha256` and `num_examples`.
+        """
         check_fits(loaded.model, self.name)
         for check in checks:
             check(loaded)
@@ -230,7 +245,8 @@ class Task(ABC):
     @property
     def signature(self) -> str:
         """The score's full name: the metric, and whatever else a score of that name depends on."""
-        return self.metric
+        plugin = signed_origins([TASKS.origin(self)])
+        return self.metric if plugin is None else f"{self.metric} of {plugin}"
 
     @property
     def signed_options(self) -> Mapping[str, object]:

@@ -67,7 +67,7 @@ class TokenClassification(TokenTask):
     ) -> None:
         check_choice("a metric", metric, TokenMetric)
         self.metric, self.higher_is_better = metric, True
-        table = self._read(loaded, data, columns, limit, _check_chooses)
+        table = self.read(loaded, data, columns, limit, _check_chooses)
         self.num_classes = loaded.model.config.num_labels or 0
         self.outcome_shape = (2, self.num_classes)
         encoded = loaded.encoder().sources(table.sentences(WORDS))

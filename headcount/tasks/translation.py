@@ -114,7 +114,7 @@ class Translation(TokenTask):
                 f"{num_beams:,}. Use 1 for a greedy search."
             )
         self.metric, self.higher_is_better = metric, True
-        table = self._read(loaded, data, columns, limit)
+        table = self.read(loaded, data, columns, limit)
         self.sha256 = table.sha256_with(prefix=prefix or None)
         self.references = _references(table)
         """Texts that each translation is compared with."""

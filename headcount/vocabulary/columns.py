@@ -1,6 +1,6 @@
 """Columns of the head table: what each says, and those of ablation; measures write their own."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
@@ -42,42 +42,3 @@ class ColumnEntry:
 def plain(key: str) -> ColumnEntry:
     """A column of which only the name is known."""
     return ColumnEntry(key, key.replace("_", " "), "Other", "", numbers.weight)
-
-
-ABLATION: Mapping[str, ColumnEntry] = {
-    column.key: column
-    for column in (
-        ColumnEntry(
-            "ablation_delta",
-            "ablation effect",
-            WORTH,
-            "how much worse the model gets without the head",
-            numbers.effect,
-            has_signs=True,
-        ),
-        ColumnEntry(
-            "ablation_low",
-            "ablation effect, low",
-            WORTH,
-            "lower end of the 95 % interval of this head alone",
-            numbers.effect,
-            has_signs=True,
-        ),
-        ColumnEntry(
-            "ablation_high",
-            "ablation effect, high",
-            WORTH,
-            "upper end of the 95 % interval of this head alone",
-            numbers.effect,
-            has_signs=True,
-        ),
-        ColumnEntry(
-            "ablation_p",
-            "ablation p, corrected",
-            WORTH,
-            "p-value over examples, corrected for the number of heads",
-            numbers.probability,
-        ),
-    )
-}
-"""The columns of ablation."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headcount.commands.command_line import EVERYWHERE, command_class, completion
-from headcount.pruning import METHODS
+from headcount.pruning import method_names
 from tests.cli.conftest import headcount
 
 COMMANDS = {name: command_class(name) for name in ("analyze", "export", "report", "prune")}
@@ -54,4 +54,4 @@ def test_a_script_for_every_shell(script: Path) -> None:
 
 def test_the_script_offers_every_method() -> None:
     status, output, _ = headcount("--completion", "bash")
-    assert status == 0 and str([*METHODS])[1:-1] in output
+    assert status == 0 and str([*method_names()])[1:-1] in output

@@ -28,7 +28,7 @@ from tests.forked import Forked
 
 TEXTS = [line.split("\t")[0] for line in PARALLEL.read_text(encoding="utf-8").splitlines()]
 
-ASKED = {column.key for each in SCORES.values() if not each.by_default for column in each.columns()}
+ASKED = {column.key for each in SCORES.usable() if not each.by_default for column in each.columns()}
 DEFAULT = [name for name in COLUMNS if name not in ASKED]
 """Columns of an assessment by default."""
 

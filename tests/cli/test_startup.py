@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import os
 import re
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from typing import Any, get_args
 import pytest
 
 import headcount
-from headcount import importance, papers, speed, tasks
+from headcount import papers, speed, tasks
 from headcount.capabilities import CAPABILITIES as COMMANDS
 from headcount.commands.command_line import main, parse
 from tests.cli.conftest import PARALLEL, ROOT, SAMPLE
@@ -44,14 +45,18 @@ OLD = {"probes", "reports"}
 """Names that have moved, which warn for one release."""
 
 
-def in_one_process(commands: list[list[str]], folder: Path) -> tuple[list[Run], str]:
+def in_one_process(
+    commands: list[list[str]], folder: Path, site: Path | None = None
+) -> tuple[list[Run], str]:
     """Arguments, exit status and heavy modules so far of every command, and all errors."""
     found = folder / "found.json"
+    path = os.pathsep.join(filter(None, (site and str(site), os.environ.get("PYTHONPATH"))))
     process = subprocess.run(
         [sys.executable, "-c", SCRIPT, json.dumps(commands), json.dumps(HEAVY), found],
         capture_output=True,
         text=True,
         cwd=folder,
+        env={**os.environ, "PYTHONPATH": path},
     )
     assert process.returncode == 0, process.stderr
     runs = json.loads(found.read_text())
@@ -59,11 +64,36 @@ def in_one_process(commands: list[list[str]], folder: Path) -> tuple[list[Run], 
     return [(arguments, status, heavy) for arguments, status, heavy in runs], process.stderr
 
 
-def test_help_imports_nothing_heavy(tmp_path: Path) -> None:
+MANIFEST = """
+from headcount.core import Capability
+
+COMMAND = Capability(name="{name}", group="More", sentence="Do it.", command="{name}:Command")
+"""
+
+
+def installed(site: Path, number: int) -> None:
+    """As many packages with a score, a method and a command each, as far as Python sees them."""
+    for name in (f"plugged{each}" for each in range(number)):
+        about = site / f"{name}-1.0.dist-info"
+        about.mkdir(parents=True)
+        (about / "METADATA").write_text(f"Name: {name}\nVersion: 1.0\n")
+        things = (
+            f"[headcount.{group}]\n{name} = {name}:Thing\n" for group in ("scores", "methods")
+        )
+        command = f"[headcount.commands]\n{name} = {name}_manifest:COMMAND\n"
+        (about / "entry_points.txt").write_text("".join((*things, command)))
+        (site / f"{name}.py").write_text("raise RuntimeError('imported without need')\n")
+        (site / f"{name}_manifest.py").write_text(MANIFEST.format(name=name))
+
+
+def test_help_imports_nothing_heavy_and_no_plug_in(tmp_path: Path) -> None:
+    """With 20 of them installed, whose import would fail."""
+    installed(tmp_path / "site", 20)
     papers = [["reproduce", paper, "--help"] for paper in ("michel2019", "voita2019", "li2021")]
     asked = [["--version"], ["--help"], *([name, "--help"] for name in COMMANDS), *papers]
-    runs, _ = in_one_process([*asked, []], tmp_path)
+    runs, errors = in_one_process([*asked, []], tmp_path, tmp_path / "site")
     assert runs == [*[(arguments, 0, []) for arguments in asked], ([], 2, [])]
+    assert "plugged" not in errors
 
 
 COLUMNS = ("--columns", "text=0", "label=1")
@@ -246,10 +276,8 @@ def options(make: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def test_light_names_are_those_of_the_registries() -> None:
-    assert get_args(tasks.TaskName) == tuple(tasks.TASKS)
     for task, names in tasks.OPTIONS.items():
         assert set(names) <= set(options(tasks.TASKS[task])), task
-    assert get_args(importance.MethodName) == importance.METHODS
     assert get_args(speed.ModeName) == tuple(speed.MODES)
 
 

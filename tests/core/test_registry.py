@@ -181,7 +181,24 @@ def test_a_broken_file_is_a_sentence(file: Callable[[str], str], code: str, expe
         SHAPES.names()
 
 
+def test_what_a_plug_in_prints_is_a_warning(
+    file: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    file("print('hello')\nprint('again')")
+    with pytest.warns(PluginWarning, match=r"the plug-in my.py \w{8} printed 2 lines: hello"):
+        SHAPES.names()
+    assert not capsys.readouterr().out
+
+
+def test_a_package_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADCOUNT_PLUGINS", "nowhere")
+    with pytest.raises(
+        PluginError, match=r"Expected a file \(my.py\) or an installed .*got nowhere"
+    ):
+        SHAPES.names()
+
+
 def test_a_file_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HEADCOUNT_PLUGINS", str(tmp_path / "no.py"))
-    with pytest.raises(PluginError, match="Expected a plug-in's file, got .*no.py, which does not"):
+    with pytest.raises(PluginError, match="Expected a plug-in's file .*no.py, which does not"):
         SHAPES.names()

@@ -135,7 +135,7 @@ def test_what_is_no_link_names_the_function_that_found_it(found: object, said: s
     def bad(sentence: Sentence) -> list:
         return [found]
 
-    with pytest.raises(PluginError, match=f"to link words of .* as bad, got .*{said}"):
+    with pytest.raises(PluginError, match=f"could not link words of .* as bad. .*{said}"):
         list(Corpus([SLEPT], links=bad))
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 import headcount
-from headcount.importance import METHODS, Options, assess
+from headcount.importance import SCORES, Options, assess
 from tests.pruning.context import TRAINED
 from tests.tasks.loaded import TASKS, few_translated
 from tests.watched import Watched
@@ -14,11 +14,11 @@ def test_assess(task: str) -> None:
     loaded, data = few_translated() if task == "translation" else TASKS[task]()
     assert loaded.anatomy
     watched = Watched()
-    options = Options(methods=METHODS, instead="mean", samples=50, **TRAINED["causal-gates"])
+    options = Options(methods=SCORES.names(), instead="mean", samples=50, **TRAINED["causal-gates"])
     with watched.watching():
         assess(loaded, data, options, progress=watched, max_tokens=40)
     assert not watched.silent_after and watched.ended() == set(watched.reports)
-    assert set(watched.reports) == {"dense model", "mean outputs", *METHODS}
+    assert set(watched.reports) == {"dense model", "mean outputs", *SCORES}
     gates = watched.reports.pop("causal-gates")  # updates, then checks
     assert [done for done, _ in gates] == [*range(13), *range(len(gates) - 13)]
     for stage, reports in watched.reports.items():

@@ -10,7 +10,6 @@ import pytest
 import headcount
 from headcount.importance import (
     COLUMNS,
-    METHODS,
     READ_BY,
     SCORE_COLUMNS,
     SCORES,
@@ -24,10 +23,11 @@ from headcount.pruning import BY_SCORE, METHOD_OPTIONS, Ranking, method
 from headcount.vocabulary import WORTH
 from tests.pruning.context import TRAINED, context
 
+KINDS = {name: SCORES[name] for name in SCORES.own}
 DOCS = Path(headcount.__file__).parents[1] / "docs" / "importance.md"
 
 
-@pytest.mark.parametrize("name", SCORES)
+@pytest.mark.parametrize("name", BY_SCORE)
 def test_what_is_shown_is_what_prunes(name: str) -> None:
     given = context("masked-bert")
     quick = TRAINED.get(name, {})
@@ -44,25 +44,27 @@ def test_what_is_shown_is_what_prunes(name: str) -> None:
 
 
 def test_every_score_has_options_of_its_own_and_words() -> None:
-    assert {*METHODS} == {*SCORES, "ablation"} <= {*METHOD_OPTIONS}
+    assert {*SCORES} <= {*METHOD_OPTIONS} and {*BY_SCORE} == {*SCORES} - {"ablation"}
     notes = {each.what.lower(): each for each in WORTH_NOTES}
-    for name, kind in SCORES.items():
+    for name, kind in KINDS.items():
         entry = kind.column
-        assert issubclass(METHOD_OPTIONS[name], kind) and issubclass(BY_SCORE[name], kind)
+        if name in BY_SCORE:
+            assert issubclass(METHOD_OPTIONS[name], kind) and issubclass(BY_SCORE[name], kind)
         assert kind.name == name and entry.label and entry.about and entry.group == WORTH
         for column in kind.columns():
             assert column.key in COLUMNS, "an assessment that is repeated deletes the old column"
             assert MEASURES[column.key] is column
         assert notes[entry.label.lower()].how == kind.definition
-        assert READ_BY[name] == kind.__match_args__
+        assert READ_BY[name] == tuple(each for each in kind.__match_args__ if each != "seed")
         assert score_of(name, Options()) == kind(), "an assessment's defaults are the score's"
 
 
 def test_options_of_scores_have_names_of_their_own_and_are_signed() -> None:
     """An option that two scores shared would be set for both; one unsigned would not be resumed."""
-    names = [each for kind in SCORES.values() for each in kind.__match_args__]
-    assert len({*names}) == len(names) and not {*names} & {*READ_BY["ablation"], "seed", "methods"}
-    for name, kind in SCORES.items():
+    names = [each for kind in KINDS.values() for each in kind.__match_args__]
+    assert len({*names}) == len(names) and "methods" not in names
+    for name in BY_SCORE:
+        kind = KINDS[name]
         for option, hint in get_type_hints(kind).items():
             if option in kind.__match_args__:
                 usual = getattr(kind(), option)
@@ -78,7 +80,7 @@ def documented(key: str) -> str:
     return found[0]
 
 
-@pytest.mark.parametrize("name", SCORES)
+@pytest.mark.parametrize("name", BY_SCORE)
 def test_docs_have_a_row_with_the_paper(name: str) -> None:
     entry = SCORES[name].column
     row = documented(entry.key)

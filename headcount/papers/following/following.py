@@ -29,10 +29,11 @@ from headcount.core import (
     make_folder,
     remove_state,
     rising,
+    signed_origins,
     silent,
 )
 from headcount.corpora import Columns, Corpus, Data, Sentence
-from headcount.importance import SCORES, Scores, ablation, correlation
+from headcount.importance import SCORES, Scores, correlation, scores
 from headcount.models import Loaded, check_has_heads, load, signature, versions
 from headcount.papers.following.checkpoint_list import (
     Checkpoint,
@@ -52,17 +53,16 @@ from headcount.papers.following.record import (
 )
 from headcount.results import Correlation
 from headcount.tasks import (
-    COLUMNS,
     Task,
-    TaskName,
     check_examples_fit,
+    columns_of,
     evaluate,
     read_examples,
 )
 
 
 def texts_of(
-    task: TaskName, data: Data, columns: Columns | None = None, limit: int | None = None
+    task: str, data: Data, columns: Columns | None = None, limit: int | None = None
 ) -> Corpus:
     """The image or first text of every example; for translation, with the second as its target.
 
@@ -81,7 +81,7 @@ def texts_of(
         return Corpus.from_sentences([Sentence(s, target=t, origin=at) for s, t, at in rows])
     if task == "image-classification":
         return Corpus(table["image"])
-    return Corpus.from_sentences(table.sentences(next(iter(COLUMNS[task]))))
+    return Corpus.from_sentences(table.sentences(next(iter(columns_of(task)))))
 
 
 _NUMBERS = "numbers"
@@ -259,10 +259,7 @@ class _Run:
 
     def _scores(self, loaded: Loaded, task: Task) -> Scores:
         """Importance of every head by the method, with its default options."""
-        if self.options.method == "ablation":
-            how = {"anatomy": loaded.anatomy, "max_tokens": self.max_tokens}
-            return ablation(loaded.model, task, **how)
-        return SCORES[self.options.method]().of(loaded, task, self.max_tokens)
+        return scores(SCORES[self.options.method](), loaded, task, self.max_tokens)
 
     def _signature(self, loaded: Loaded, task: Task) -> str:
         options = self.options
@@ -277,6 +274,7 @@ class _Run:
             method=options.method,
             within=options.within,
             seed=options.seed,
+            plugins=signed_origins([SCORES.origin(options.method)]),
         )
 
     def _record(

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import final
 
-from headcount.core import InputError, check_choice, check_seed
-from headcount.importance import MethodName
+from headcount.core import InputError, check_seed
+from headcount.importance import SCORES
 from headcount.results import Correlation, Record, Result, table
 from headcount.vocabulary import Thresholds
 
@@ -19,7 +19,7 @@ from headcount.vocabulary import Thresholds
 class FollowOptions:
     """Settings of `follow`, in Python and as options of the command."""
 
-    method: MethodName = "gradient"
+    method: str = "gradient"
     """Score of importance; gradient as in Michel et al. (2019)."""
     within: float = 0.05
     """Rise of the loss within which heads can be pruned, as a share of the dense model's loss."""
@@ -31,7 +31,7 @@ class FollowOptions:
     """Thresholds for assigning roles; the papers' values by default."""
 
     def __post_init__(self) -> None:
-        check_choice("a method", self.method, MethodName)
+        SCORES.find(self.method)
         check_seed(self.seed)
         if not (self.within > 0 and math.isfinite(self.within)):
             raise InputError(

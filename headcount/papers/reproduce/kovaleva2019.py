@@ -54,7 +54,7 @@ from headcount.papers.tuned_maps import (
     word_rows,
 )
 from headcount.statistics import Bootstrap, few_clusters
-from headcount.tasks import COLUMNS, Task
+from headcount.tasks import Task, columns_of
 
 HEAD_FIGURES = {
     "disabled": "Drop of the score by head with uniform attention",
@@ -95,7 +95,7 @@ class TunedCase:
 
     def corpus(self) -> Corpus:
         """The task's texts or pairs, as sentences."""
-        rows = read_data(self.files, self.columns, COLUMNS[self.task.name]).first(self.limit)
+        rows = read_data(self.files, self.columns, columns_of(self.task.name)).first(self.limit)
         if "text" in rows:
             seconds = rows["second"] if "second" in rows else [None] * len(rows)
             pairs = [*zip(rows["text"], seconds, rows.origins, strict=True)]

@@ -27,13 +27,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, make_dataclass, replace
+from functools import cache
 from random import Random as Chance
 from typing import final
 
 import numpy as np
 
-from headcount.core import Head, InputError, Kept, Plan, sorted_by
-from headcount.importance import SCORES, Scores, score_of
+from headcount.core import Head, InputError, Kept, Plan, signed_origins, sorted_by
+from headcount.importance import SCORES, Scores, score_of, scores
 from headcount.models import signature
 from headcount.pruning.before_after import evaluate_gated
 from headcount.pruning.budget import Keep, Unit, Units
@@ -48,6 +49,7 @@ from headcount.pruning.methods.method import (
 )
 from headcount.pruning.options import (
     METHOD_OPTIONS,
+    METHODS,
     AutoOptions,
     MethodOptions,
     RandomOptions,
@@ -127,6 +129,7 @@ class Stepwise(StepOptions, Ranking):
             n=task.num_examples,
             units=units.sha256[:12],
             by=repr(self),
+            plugins=signed_origins([SCORES.origin(self.name)] if self.name in SCORES else []),
             metric=task.signature if self.uses_metric else None,
             max_tokens=context.max_tokens if self.depends_on_batches else None,
             keep=None if isinstance(keep, int | None) else dict(keep),
@@ -201,20 +204,23 @@ class ByScore(Stepwise):
     def scores(self, context: PruningContext, left: Sequence[Unit]) -> Scores:
         """The score of every head, while pruned heads are gated to 0."""
         score = score_of(self.name, self)
-        found = score.of(context.loaded, context.scored(self.name), context.max_tokens)
+        found = scores(score, context.loaded, context.scored(self.name), context.max_tokens)
         pruned = [head for unit in {*context.units.units} - {*left} for head in unit]
         return score.without(found, pruned)
 
 
-def _by_score(options: type[MethodOptions]) -> type[ByScore]:
+@cache
+def by_score(options: type[MethodOptions]) -> type[ByScore]:
     """The method that has the options of a score and a step."""
     name = options.__name__.removesuffix("Options")
     about = {"__module__": __name__, "__doc__": ByScore.__doc__}
     return make_dataclass(name, (), bases=(options, ByScore), namespace=about, frozen=True)
 
 
-BY_SCORE: Mapping[str, type[ByScore]] = {name: _by_score(METHOD_OPTIONS[name]) for name in SCORES}
-"""The method of every score, by its name."""
+BY_SCORE: Mapping[str, type[ByScore]] = {
+    name: by_score(METHOD_OPTIONS[name]) for name in SCORES.own if name not in METHODS.own
+}
+"""The method of each of our own scores, by its name."""
 
 
 CANDIDATES = ("gradient", "fisher", "norm", "sink")

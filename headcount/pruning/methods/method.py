@@ -5,7 +5,7 @@ Methods that learn their choice train for each budget.
 """
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass
 from typing import Any, final
@@ -15,6 +15,7 @@ from headcount.importance import Scores
 from headcount.models import Loaded, plan_for
 from headcount.pruning.budget import Keep, Unit, by_site, pruned_heads
 from headcount.pruning.context import PruningContext
+from headcount.pruning.options import MethodOptions
 from headcount.training import FinetuneConfig, check_finetuning
 
 Order = Mapping[Head, float]
@@ -68,11 +69,9 @@ class Selection:
     """Loss by candidate, with the heads that it would keep; None if no methods were compared."""
 
 
-class Method(ABC):
+class Method(MethodOptions):
     """A way to choose the heads to keep; heads with higher scores are kept."""
 
-    name: str
-    """Name of the method, as given to `--method`."""
     tuning: FinetuneConfig | None = None
     """Settings of the training, for methods that train."""
 

@@ -1,19 +1,27 @@
-"""Methods by name, as given to `--method`."""
+"""Methods by name, as given to `--method`: those of scores, and those of `pruning/options.py`."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import fields
+from typing import cast
 
-from headcount.core import InputError, check_known
-from headcount.pruning.methods.ablation import Greedy
-from headcount.pruning.methods.by_score import BY_SCORE, Auto, Random
-from headcount.pruning.methods.learned import L0, Subset
-from headcount.pruning.methods.method import Method
-from headcount.pruning.options import METHOD_OPTIONS, MethodOptions
+from headcount.core import OURS, REPAIR, InputError, PluginError, check_known, guarded
+from headcount.models import unchanged
+from headcount.pruning.budget import Keep
+from headcount.pruning.context import PruningContext
+from headcount.pruning.methods.by_score import by_score
+from headcount.pruning.methods.method import Method, Selection
+from headcount.pruning.options import METHODS, MethodOptions, options_of_method
 
-_BY_NAME = {**BY_SCORE, **{each.name: each for each in (Greedy, Random, Auto, L0, Subset)}}
 
-METHODS: Mapping[str, type[Method]] = {name: _BY_NAME[name] for name in METHOD_OPTIONS}
-"""Methods that rank, the best of some of them, and methods that learn gates in training."""
+def method_class(name: str) -> type[Method]:
+    """The class of a method.
+
+    Raises:
+        InputError: If there is no such method.
+    """
+    options = options_of_method(name)
+    return cast("type[Method]", METHODS[name]) if name in METHODS else by_score(options)
 
 
 def method(name: str, **options: object) -> Method:
@@ -25,16 +33,44 @@ def method(name: str, **options: object) -> Method:
     Raises:
         InputError: for an unknown method or option, or an invalid value.
     """
-    check_known("a method", name, METHODS)
-    known = [each.name for each in fields(METHOD_OPTIONS[name])]
+    known = [each.name for each in fields(options_of_method(name))]
     for option in options:
         check_known(f"an option of {name}", option, known)
-    return METHODS[name](**options)
+    return method_class(name)(**options)
 
 
 def with_options(options: MethodOptions) -> Method:
-    """The method with these options."""
-    return method(options.name, **vars(options))
+    """The method with these options; a method of a plug-in is its own options."""
+    return options if isinstance(options, Method) else method(options.name, **vars(options))
+
+
+def chosen(method: Method, context: PruningContext, keep: Keep) -> Selection:
+    """What a method chooses; that of a plug-in is guarded, and its budget is checked.
+
+    Raises:
+        InputError: For a budget that the units can't meet.
+        PluginError: If a plug-in fails, changes the model, or chooses other heads than it may.
+    """
+    origin, loaded = METHODS.origin(method), context.loaded
+    if origin == OURS:
+        return method.choose(context, keep)
+    with unchanged(loaded, origin), guarded(origin, f"choose heads by {method.name}"):
+        found = method.choose(context, keep)
+        if not isinstance(found, Selection):
+            raise PluginError(
+                f"Expected a Selection of {method.name} of the plug-in {origin}, got "
+                f"{type(found).__name__}. {REPAIR}"
+            )
+        found.plan.check_heads(loaded.heads)
+        pruned = {*found.plan.pruned_heads(loaded.heads)}
+        left = Counter(head.site for head in {*context.units.heads} - pruned)
+        fits = dict(left) == dict(keep) if isinstance(keep, Mapping) else left.total() == keep
+        if not fits or pruned - {*context.units.heads}:
+            raise PluginError(
+                f"Expected {keep} heads of those that can be pruned to be kept by {method.name} of "
+                f"the plug-in {origin}, got {left.total()}, and {len(pruned)} pruned. {REPAIR}"
+            )
+    return found
 
 
 def as_method(given: Method | str) -> Method:

@@ -1,0 +1,78 @@
+"""Plug-ins that the command line names: loaded, listed, left out, and named where they fail."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headcount.importance import SCORES
+from tests.cli.conftest import ROOT, headcount
+
+PAGE = (ROOT / "docs" / "importance.md").read_text()
+(CODE,) = re.findall(r"```python\n(from collections.*?)```", PAGE, re.DOTALL)
+"""The score of one's own that the docs show."""
+TEXTS = "The dog barked loudly.\nA cat sees the dog.\nOld dogs ran.\n"
+
+
+@pytest.fixture
+def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    path = tmp_path / "my.py"
+    path.write_text(CODE)
+    yield str(path)
+    monkeypatch.delenv("HEADCOUNT_PLUGINS", raising=False)
+    if "dimmed" in SCORES:
+        SCORES.remove("dimmed")
+
+
+@pytest.fixture
+def asked(bert: Path, tmp_path: Path) -> list[str]:
+    (tmp_path / "texts.txt").write_text(TEXTS)
+    return [str(bert), "--task", "masked-lm", "--data", str(tmp_path / "texts.txt")]
+
+
+def test_a_file_adds_a_score_with_options(plugin: str, asked: list[str], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    methods = ("--methods", "dimmed", "norm", "--methods.dimmed.gate", "0", "--out", str(out))
+    status, shown, errors = headcount("importance", *asked, *methods, "--plugin", plugin)
+    assert status == 0, errors
+    assert "dimmed" in shown
+    record = json.loads((out / "importance.json").read_text())
+    assert record["methods"] == ["norm", "dimmed"]
+    assert "|dimmed:gate=0.0|" in record["signature"]
+    assert "|plugins:my.py@" in record["signature"]
+    status, shown, _ = headcount("doctor", "--plugin", plugin)
+    assert status == 0 and "plug-in my.py" in shown and "adds dimmed (scores)" in shown
+
+
+def test_what_is_wrong_is_a_sentence(plugin: str, asked: list[str], tmp_path: Path) -> None:
+    broken = tmp_path / "broken.py"
+    broken.write_text("1 / 0")
+    for named, expected in (
+        (str(tmp_path / "no.py"), "no.py, which does not exist"),
+        (
+            str(broken),
+            "to be imported, got ZeroDivisionError: division by zero (broken.py, line 1)",
+        ),
+        ("nowhere", "or an installed package that has entry points for headcount, got nowhere"),
+    ):
+        status, _, errors = headcount("importance", *asked, "--out", "o", "--plugin", named)
+        assert status == 2 and expected in " ".join(errors.split())
+
+
+def test_a_server_loads_what_its_command_names(
+    plugin: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Neither a plug-in of the environment, nor any with --no-plugins."""
+    broken = tmp_path / "broken.py"
+    broken.write_text("1 / 0")
+    monkeypatch.setenv("HEADCOUNT_PLUGINS", str(broken))
+    _, _, errors = headcount("serve", "./none")
+    assert "./none, which does not exist" in errors
+    _, _, errors = headcount("serve", "./none", "--plugin", str(broken))
+    assert "ZeroDivisionError" in errors
+    _, _, errors = headcount("doctor", "./none")
+    assert "ZeroDivisionError" in errors
+    status, shown, _ = headcount("doctor", "--no-plugins", "--plugin", plugin)
+    assert status == 0 and "adds dimmed" in shown

@@ -1,0 +1,77 @@
+"""A method of one's own chooses heads by name, and one that chooses others is a sentence."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from headcount import Plan, choose_heads, register
+from headcount.core import PluginError, PluginWarning
+from headcount.pruning import METHODS, Ranking, Selection, Trial, curve, method, options_of_method
+from tests.pruning.context import context
+
+
+@dataclass(frozen=True)
+class Last(Ranking):
+    """Prunes the last heads first, or the first ones."""
+
+    first: bool = False
+    """Whether the first heads are pruned first."""
+    name = "last"
+
+    def order(self, context: Any, keep: Any = None) -> Any:
+        heads = list(context.units.heads)
+        return dict.fromkeys(heads if self.first else heads[::-1], float("nan"))
+
+
+@pytest.fixture(autouse=True)
+def _registered() -> Iterator[None]:
+    register(Last)
+    yield
+    METHODS.remove("last")
+    options_of_method.cache_clear()
+
+
+def test_it_chooses_by_name_with_options() -> None:
+    given = context("masked-bert")
+    heads = list(given.loaded.heads)
+    kept = choose_heads(given.loaded, given.train, "last", keep=2).kept_heads(given.loaded.heads)
+    assert kept == heads[:2]
+    first = method("last", first=True)
+    kept = choose_heads(given.loaded, given.train, first, keep=2).kept_heads(given.loaded.heads)
+    assert kept == heads[-2:]
+
+
+def too_many(method: Any, context: Any, keep: Any) -> Selection:
+    heads = context.loaded.heads
+    return Selection(Plan.keeping(heads, heads), context.loaded)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (lambda *_: 1 / 0, "to choose heads by last, got ZeroDivisionError"),
+        (lambda *_: 3, "Expected a Selection of last of the plug-in .*, got int"),
+        (
+            too_many,
+            "Expected 2 heads of those that can be pruned to be kept by last .*, got 10, and",
+        ),
+    ],
+)
+def test_a_broken_method_is_a_sentence_and_the_others_stay(
+    monkeypatch: pytest.MonkeyPatch, found: Any, expected: str
+) -> None:
+    given = context("masked-bert")
+    monkeypatch.setattr(Last, "choose", found)
+    with pytest.raises(PluginError, match=expected):
+        choose_heads(given.loaded, given.train, "last", keep=2)
+    trial, ways = (
+        Trial(given, given.train, scores=False),
+        {"last": Last(), "random": method("random")},
+    )
+    with pytest.warns(PluginWarning, match=expected):
+        points = curve(trial, ways, [2], [0], unsuited=None)
+    assert "random" in {each.method for each in points.points} and "last" not in {
+        e.method for e in points.points
+    }

@@ -1,0 +1,104 @@
+"""A task of one's own is built by name, signed, and tried on a few examples first."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from headcount import register
+from headcount.core import PluginError
+from headcount.corpora import Column
+from headcount.importance import Options, assess
+from headcount.tasks import TASKS, Losses, Task, TaskBatch, build, pad_id, text_inputs
+from tests.tasks.loaded import TASKS as TINY
+
+DATA = {"first": ["a dog runs", "the cat", "old dogs bark loudly"], "wanted": ["3", "2", "4"]}
+
+
+class Length(Task):
+    """Loss: distance of the model's largest state from the number of words."""
+
+    name, metric, higher_is_better = "length", "distance", False
+    by_example = ("rows", "wanted_N")
+    reads = {"first": Column(("first",)), "wanted": Column(("wanted",))}
+
+    def __init__(self, loaded: Any, data: Any, columns: Any = None, limit: Any = None) -> None:
+        table = self.read(loaded, data, columns, limit)
+        self.pad = pad_id(loaded)
+        self.rows = [text.ids for text in loaded.encoder().sources(table.sentences("first"))]
+        self.wanted_N = np.array([*map(float, table["wanted"])])
+
+    @property
+    def length_N(self) -> np.ndarray:
+        return np.array([*map(len, self.rows)])
+
+    def batch(self, index_E: np.ndarray) -> TaskBatch:
+        inputs = text_inputs([self.rows[n] for n in index_E], self.pad)
+        return TaskBatch.of(inputs, {"wanted": torch.from_numpy(self.wanted_N[index_E])}, index_E)
+
+    def losses_of(self, output: Any, batch: TaskBatch) -> Losses:
+        found_E = output.logits[:, 0].amax(-1)
+        loss_E = (found_E - batch.labels["wanted"].to(found_E)).abs()
+        return Losses(loss_E, torch.ones_like(batch.index_E), found_E.detach())
+
+    def score(self, evaluation: Any, index_S: Any = None) -> float:
+        chosen = slice(None) if index_S is None else index_S
+        return float(evaluation.loss_N[chosen].mean())
+
+
+@pytest.fixture(autouse=True)
+def _registered() -> Any:
+    register(Length)
+    yield
+    TASKS.remove("length")
+
+
+def test_a_task_is_built_signed_and_scored_on() -> None:
+    loaded, _ = TINY["masked-bert"]()
+    task = build("length", loaded, DATA)
+    assert task.signature == f"distance of {__name__}@"
+    assert task.sha256 != Length(loaded, DATA).sha256, "its plug-in is part of what is signed"
+    record = assess(loaded, task, Options(("norm", "gradient"))).record
+    assert (record.task, record.num_examples) == (
+        "length",
+        3,
+    ) and "|task:length|" in record.signature
+    assert build("length", loaded, DATA, {"first": "first"}, limit=2).num_examples == 2
+
+
+def exits(*_: Any) -> Any:
+    raise SystemExit(2)
+
+
+def losses(number: int, loss: float = 1.0) -> Callable[..., Any]:
+    ones_E = torch.ones(number)
+    return lambda *_: Losses(loss * ones_E, ones_E.long(), ones_E)
+
+
+@pytest.mark.parametrize(
+    ("name", "found", "expected"),
+    [
+        ("batch", lambda *_: 3, "Expected a TaskBatch of `batch` from the plug-in .*, got int"),
+        ("losses", lambda *_: 3, "Expected Losses of `losses` from the plug-in .*, got int"),
+        ("losses_of", losses(5), r"loss_E of shape \(2,\) for 2 exam.*\(5,\)"),
+        (
+            "losses_of",
+            losses(2, torch.nan),
+            "finite losses from .*, got .nan",
+        ),
+        ("losses_of", lambda *_: 1 / 0, "to make the task length, got ZeroDivisionError"),
+        ("score", lambda *_: "good", "a number as the score from the plug-in .*, got str"),
+        ("score", exits, "to make the task length, got SystemExit: 2"),
+        ("length_N", np.ones(7), r"length_N of 3 examples from .*, got shape \(7,\)"),
+        ("metric", None, "a task with metric from the plug-in .*, got none"),
+    ],
+)
+def test_a_broken_task_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, name: str, found: Any, expected: str
+) -> None:
+    loaded, _ = TINY["masked-bert"]()
+    monkeypatch.setattr(Length, name, found)
+    with pytest.raises(PluginError, match=expected):
+        build("length", loaded, DATA)

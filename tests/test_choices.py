@@ -108,7 +108,7 @@ OPEN = {
     "measures/word_maps.py _of_site": "the third site is cross-attention; core knows no other",
     "corpora/corpus.py _add_file": "all other files are read as they are",
     "corpora/mentions.py kind_by_tag": "tags are of treebanks; all others are nominal",
-    "importance/assessment.py _with_groups": "asks of two kinds of ablation what they find",
+    "importance/ablation_effects.py _groups": "asks of two kinds of ablation what they find",
     "papers/following/following.py texts_of": "`read_examples` has read the task by its name",
     "coreference/antecedents.py _traits": "rules add to each other",
     "clusters/grouping.py compare": "the third site is cross-attention; core knows no other",

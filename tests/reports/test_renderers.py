@@ -122,7 +122,8 @@ def test_charts_are_files_beside_markdown_and_drawings_on_the_page(
     charts = [each.name for each in document.blocks if isinstance(each, Chart)]
     drawn = [path.stem for path in tmp_path.glob("figures/*")]
     assert {*drawn} <= {*charts}
-    linked = re.findall(r"!\[([\w-]+)\]\(figures/[\w-]+\.svg\)", (tmp_path / "shown.md").read_text())
+    written = (tmp_path / "shown.md").read_text()
+    linked = re.findall(r"!\[([\w-]+)\]\(figures/[\w-]+\.svg\)", written)
     assert linked == [each for each in charts if each in drawn]
     drawings = re.findall(DRAWING, section, re.S)
     assert len(drawings) == len(drawn)

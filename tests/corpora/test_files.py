@@ -4,6 +4,7 @@ import bz2
 import csv
 import gzip
 import lzma
+import tracemalloc
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -165,8 +166,12 @@ def test_an_endless_line_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert path.stat().st_size < 20_000
     lines = numbered_lines(path)
     assert next(lines) == (1, '{"text": "A dog."}')
+    tracemalloc.start()
     with pytest.raises(CorpusError, match=r"a.jsonl.gz:2: expected a line of at most 1,000 bytes"):
         next(lines)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 1_000_000, "not after all of it was decompressed"
 
 
 def test_a_pattern_stands_for_its_files(tmp_path: Path) -> None:

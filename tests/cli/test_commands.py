@@ -196,6 +196,12 @@ def test_an_evaluation_of_another_model_is_not_kept(bert: Path, tmp_path: Path) 
     assert (out / "evaluation.json").exists()
 
 
+@pytest.mark.parametrize("word", ["--all", "--completions"])
+def test_an_option_in_place_of_a_command_is_refused(word: str) -> None:
+    status, _, errors = headcount(word)
+    assert status == 2 and "Expected a command (one of " in errors and repr(word) in errors
+
+
 def test_a_command_that_was_refused_can_be_given_again(bert: Path, tmp_path: Path) -> None:
     arguments = (SAMPLE, "--limit", 4, "--out", tmp_path / "out")
     status, _, errors = headcount("analyze", tmp_path / "none", *arguments)

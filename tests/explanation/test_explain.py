@@ -519,3 +519,16 @@ def test_refusals_of_tokens() -> None:
     with pytest.raises(InputError, match="got a label, which is read off the whole text"):
         labels = loaded("BertForSequenceClassification")
         explain(labels, "The old dog", "1", options=ExplainOptions(at="last"))
+
+
+def test_prompts_that_bring_the_tokenizers_first_token_are_counted() -> None:
+    """They are read with one, and a warning counts them."""
+    held = loaded(LLAMA)
+    assert held.tokenizer is not None
+    start = str(held.tokenizer.bos_token)
+    prompts = [replace(each, prompt=f"{start}{each.prompt}", corrupt=None) for each in PROMPTS[:2]]
+    found = explain(
+        held, [*prompts, *PROMPTS[2:]], options=ExplainOptions(effects=("attribution",))
+    )
+    (said,) = [each for each in found.record.warnings if "which is read once" in each]
+    assert said.endswith(": 2")

@@ -2,7 +2,7 @@
 
 import math
 import random
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,14 @@ import pytest
 import transformers as hf
 
 from headcount.core import Head, InputError
+from headcount.core.options import default_of
 from headcount.pruning import (
     BY_SCORE,
     BudgetSpec,
     Compensation,
     Keep,
     Method,
+    PruneSettings,
     Pruning,
     PruningContext,
     Random,
@@ -27,6 +29,7 @@ from headcount.pruning import (
     preset,
     with_options,
 )
+from headcount.pruning.arguments import TrialArguments
 from headcount.pruning.before_after import drop, evaluate_gated
 from headcount.pruning.limit import Chosen, broken_limit, choose, kept_limit, last_within
 from headcount.pruning.methods.learned import L0, swept
@@ -348,3 +351,16 @@ def test_a_limit_out_of_reach() -> None:
     for lost in (0.5, float("nan")):
         with pytest.raises(InputError, match="Expected a drop of at most 0.1, got .* with 6 he"):
             last_within([6, 5], lambda keep, lost=lost: lost, 0.1, "a drop")
+
+
+def test_the_command_prunes_by_default_as_python_does() -> None:
+    command, ours = (
+        {each.name: default_of(each) for each in fields(kind)}
+        for kind in (TrialArguments, PruneSettings)
+    )
+    names = {"site": "sites", "groups": "whole_groups"}
+    shared = {name: names.get(name, name) for name in command if names.get(name, name) in ours}
+    assert len(shared) >= 5
+    assert {name: command[name] or None for name in shared} == {
+        name: ours[other] or None for name, other in shared.items()
+    }

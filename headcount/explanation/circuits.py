@@ -1,7 +1,7 @@
 """Circuits: what is left of predictions with the best heads by each ranking.
 
-What is measured is defined in explanation/result.py. A prompt's best heads are those by the mean
-effects over the other half of the prompts, so no prompt chooses its own circuit; scores that were
+What is measured is defined in circuit_rows.py. A prompt's best heads are those by the mean effects
+over the other half of the prompts, so no prompt chooses its own circuit; scores that were
 measured on other data choose the same heads for all. Heads are ranked by their score with its sign,
 and by its size.
 """
@@ -14,10 +14,11 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from headcount.core import Head, InputError, Progress, paced, spread
+from headcount.explanation.circuit_rows import ORDERS, SIGNED, AreaRow, ComplementRow, Order
 from headcount.explanation.curves import Curve, areas, sizes_of
 from headcount.explanation.others import Others, others_of
 from headcount.explanation.plan import Plan
-from headcount.explanation.result import ORDERS, SIGNED, SPLIT_FROM, AreaRow, ComplementRow, Order
+from headcount.explanation.result import SPLIT_FROM
 from headcount.explanation.singles import Halves, Singles, chosen
 from headcount.numbers import within
 from headcount.results import RANDOM

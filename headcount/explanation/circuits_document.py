@@ -7,15 +7,15 @@ from math import isfinite, isnan
 from matplotlib.figure import Figure
 
 from headcount.core import MUTED, Block, Chart, Heading, Table, Text, amount, new_figure, say
-from headcount.explanation.result import (
+from headcount.explanation.circuit_rows import (
     LEVELS,
     SIGNED,
     AreaRow,
     CircuitRow,
     ComplementRow,
-    Explained,
     FaithfulnessRow,
 )
+from headcount.explanation.result import Explained
 from headcount.explanation.stable_document import stable_blocks
 from headcount.explanation.together_document import ranking_label
 from headcount.numbers import nats, percent, within

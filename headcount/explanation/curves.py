@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from headcount.explanation.blocks import Blocks
-from headcount.explanation.result import (
+from headcount.explanation.circuit_rows import (
     LEVELS,
     AreaRow,
     CircuitRow,

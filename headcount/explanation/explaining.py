@@ -13,6 +13,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from headcount.core import Head, InputError, Progress, amount, name_of, short_hash, silent
 from headcount.corpora import Corpus, Noted
 from headcount.explanation.attribution import written
+from headcount.explanation.circuit_rows import KeptRow, StableRow
 from headcount.explanation.circuits import Ends, areas_of, curves_of, ends_of, rankings
 from headcount.explanation.curves import Curve
 from headcount.explanation.effects import EFFECTS
@@ -27,9 +28,7 @@ from headcount.explanation.result import (
     EffectRow,
     Explained,
     ExplanationRecord,
-    KeptRow,
     PromptRow,
-    StableRow,
     WrittenRow,
 )
 from headcount.explanation.runs import Case, Row, rows_at_once
@@ -98,7 +97,21 @@ def explain(
     others = [reader.case(each) for each in _elsewhere(elsewhere, options)]
     given, read = _ordered(loaded, options, scores or {}), _texts(reader, texts)
     _check_memory(loaded, [*cases, *others], read)
-    plan = Plan.of(loaded, cases, options, read)
+    signed = signature(loaded, _hash([*prompts, *elsewhere]), **_signed(options, texts, given))
+    found = _explained(reader, Plan.of(loaded, cases, options, read), given, others, progress)
+    timings = {"all": time.time() - begun}
+    return replace(found, record=replace(found.record, signature=signed, timings=timings))
+
+
+def _explained(
+    reader: Reader,
+    plan: Plan,
+    given: Mapping[str, Float[np.ndarray, " head"]],
+    elsewhere: Sequence[Case],
+    progress: Progress,
+) -> Explained:
+    """Measure what is planned: heads one by one, together, and as circuits."""
+    options = plan.options
     ends, faults = ends_of(plan) if options.circuit else ([], [])
     singles = Singles.measured(plan, progress)
     joint = tuple(joint_rows(singles, progress))
@@ -109,15 +122,13 @@ def explain(
         joint,
         tuple(singles.layers()),
         tuple(singles.prompts()),
-        tuple(_written(reader, loaded, cases, rows)),
+        tuple(_written(reader, plan.loaded, plan.cases, rows)),
     )
     if ends:
         ranked = [*rankings(singles, given), *learned(ends[0], progress)]
         curves = curves_of(ends, ranked, progress)
-        found = _with_circuits(found, ends, singles, curves, others)
-    signed = signature(loaded, _hash([*prompts, *elsewhere]), **_signed(options, texts, given))
-    timings = {"all": time.time() - begun}
-    return replace(found, record=replace(found.record, signature=signed, timings=timings))
+        found = _with_circuits(found, ends, singles, curves, elsewhere)
+    return found
 
 
 def _elsewhere(elsewhere: Sequence[Prompt], options: ExplainOptions) -> Sequence[Prompt]:

@@ -26,9 +26,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headcount.core import LayerId, Progress
+from headcount.explanation.circuit_rows import SIGNED
 from headcount.explanation.circuits import Ends, Ranked
 from headcount.explanation.plan import Plan
-from headcount.explanation.result import SIGNED
 from headcount.explanation.runs import Outputs, Row, last_logits
 from headcount.importance import frozen
 from headcount.tap import AttentionLayer, evaluating, heard

@@ -18,6 +18,7 @@ from headcount.corpora import (
     template_values,
     user_prompt,
 )
+from headcount.explanation.alignment import Tokens, aligned_places, at_the_same
 from headcount.explanation.options import LAST, ExplainOptions
 from headcount.explanation.prompts import Prompt
 from headcount.explanation.runs import At, Case, Look, Reading, Row
@@ -32,7 +33,6 @@ MASK = "[MASK]"
 """What stands for the model's own mask token in a prompt."""
 LONGEST = 256
 """Largest number of tokens that are read of a text whose outputs are averaged."""
-Tokens = tuple[int, ...]
 
 
 def spelled(loaded: Loaded, text: str, masks: int = 1) -> str:
@@ -96,7 +96,7 @@ class Reader:
         pair = (text, second), (second, text)
         clean, corrupt = (self._rows(one, answers, prompt, other) for one, other in pair)
         clean = self._at(clean, text, prompt)
-        corrupt = tuple(map(_at_the_same, corrupt, clean))
+        corrupt = tuple(map(at_the_same, corrupt, clean))
         return Case(prompt, text, tokens, clean, corrupt, shared)
 
     def _at(self, rows: Sequence[Row], text: LabelledTokens, prompt: Prompt) -> tuple[Row, ...]:
@@ -262,7 +262,9 @@ class Reader:
         return tuple(
             replace(
                 row,
-                in_other=() if other is None else self._places(text, other, row.ids),
+                in_other=()
+                if other is None
+                else aligned_places(text, other, row.ids, self._end(text), self._end(other)),
                 look=self._look(text, row, prompt),
             )
             for row in rows
@@ -362,41 +364,6 @@ class Reader:
                 f"{prompt.origin}: expected a second prompt of as many tokens, or one that differs "
                 f"in one word, got {shown[0]} and {shown[1]}. Change other words of it."
             )
-
-    def _places(self, text: LabelledTokens, other: LabelledTokens, ids: Tokens) -> Tokens:
-        """For each token of a row, its place in the row of the other prompt.
-
-        Texts of one length are aligned place by place. Otherwise they differ in one word, whose
-        tokens are aligned from its end.
-        """
-        places = list(range(len(text.ids)))
-        if len(text.ids) != len(other.ids):
-            places = [
-                there[max(n - len(here), -len(there))]
-                for here, there in zip(_by_word(text), _by_word(other), strict=True)
-                for n in range(len(here))
-            ]
-        end, other_end, num = self._end(text), self._end(other), len(ids) - len(text.ids)
-        shifted = [place + num * (place >= other_end) for place in places]
-        return (*shifted[:end], *range(other_end, other_end + num), *shifted[end:])
-
-
-def _at_the_same(row: Row, other: Row) -> Row:
-    """A row of the second prompt, whose heads are replaced at the tokens of the first one's."""
-    at = other.at
-    if at is None:
-        return row
-    is_text = row.decoder_ids is None or at.sites[0] == "encoder.self"
-    there = {place for place, first in enumerate(row.in_other) if first in at.places}
-    return replace(row, at=At(at.sites, tuple(sorted(there)) if is_text else at.places))
-
-
-def _by_word(text: LabelledTokens) -> list[list[int]]:
-    """The places of the tokens of each word."""
-    found: list[list[int]] = [[] for _ in text.words]
-    for place, word in enumerate(text.word_of):
-        found[word].append(place)
-    return found
 
 
 def _cut(tokens: LabelledTokens, start: int, end: int) -> LabelledTokens:

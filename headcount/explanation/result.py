@@ -1,194 +1,20 @@
-r"""Explained: by how much every head raises what a model predicts, and several heads together.
-
-Circuits: how much of a prediction is left with some heads only, the others giving what they give in
-the second prompt (or their means, zero, what they give in other prompts).
-
-$$f(S) = \frac{m(S) - m(\emptyset)}{m(H) - m(\emptyset)}, \qquad
-  \mathrm{CPR} = \int_0^1 f(S_k) \, dk, \qquad \mathrm{CMD} = \int_0^1 |1 - f(S'_k)| \, dk$$
-
-m(S) is the mean prediction over prompts with the heads S as they are and all others replaced, H all
-heads, f faithfulness, S_k the share k of the heads with the highest scores, and S'_k that with the
-largest. CPR is high and CMD low for a good ranking; CMD is 0 only if every size of circuit predicts
-what all heads do, and heads that work against the prediction raise CPR above 1, not CMD. Integrals
-are by trapezoids between the sizes that were measured (`ours`), or from .1 to 100 % of the heads at
-ten sizes that are rounded down (`mib`); beside those over the share stand those over its logarithm,
-divided by its range.
-
-Reference: MIB: A Mechanistic Interpretability Benchmark (Mueller et al., 2025), section 3,
-    https://arxiv.org/abs/2504.13151
-Departure: parts are heads, not edges or nodes of all kinds.
-"""
+"""Explained: by how much every head raises what a model predicts, and several heads together."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, final, get_args
+from typing import final
 
 from headcount.core import SITES, sorted_by
+from headcount.explanation.circuit_rows import (
+    AreaRow,
+    CircuitRow,
+    ComplementRow,
+    FaithfulnessRow,
+    KeptRow,
+    StabilityRow,
+    StableRow,
+)
 from headcount.results import ModelRecord, Result, Signature, table
-
-Order = Literal["signed", "size"]
-"""Whether the best heads are those with the highest scores, or with the largest."""
-ORDERS: tuple[Order, ...] = get_args(Order)
-SIGNED: Order = "signed"
-Grid = Literal["ours", "mib"]
-"""Sizes of circuits over which areas are taken."""
-Scale = Literal["linear", "log"]
-"""Whether areas are over the share of heads, or over its logarithm."""
-LEVELS = (0.5, 0.8, 0.9, 0.95)
-"""Shares of the prediction that the smallest circuits keep."""
-
-
-@dataclass(frozen=True)
-class FaithfulnessRow:
-    """How much of the prediction is left with a number of best heads."""
-
-    ranking: str
-    """Effect or score by which heads are the best, or `random`."""
-    heads: int
-    """Number of heads that are as they are."""
-    value: float
-    """Faithfulness."""
-    low: float
-    """Lower end of the 95 % interval over prompts (Student, of a ratio by linearisation)."""
-    high: float
-    """Upper end."""
-    shared: float
-    """Number of these heads that both halves of the prompts chose; of random ones, a mean.
-    NaN for scores of other data, which choose the same heads for both."""
-    others: str = field(default="mean", kw_only=True)
-    """What the other heads give, by name."""
-    order: str = field(default=SIGNED, kw_only=True)
-    """Whether the best heads have the highest scores (`signed`) or the largest (`size`)."""
-
-
-@final
-@dataclass(frozen=True)
-class CircuitRow(FaithfulnessRow):
-    """The smallest set of best heads that keeps a share of the prediction."""
-
-    level: float
-    """The share of the prediction."""
-    chance: float
-    """Number of heads that two random sets of this size share on average."""
-    names: str
-    """Names of the heads; those that either half of the prompts is measured with, between |."""
-    stays: int = field(default=-1, kw_only=True)
-    """Number of best heads from which on this share is kept by all larger sets, too; −1 in tables
-    of versions without."""
-
-
-@final
-@dataclass(frozen=True)
-class AreaRow:
-    """How good a ranking is over all sizes of circuits."""
-
-    ranking: str
-    """Effect or score by which heads are the best, or `random`."""
-    cpr: float
-    """Area under faithfulness (CPR)."""
-    cpr_low: float
-    """Lower end of its 95 % interval over prompts."""
-    cpr_high: float
-    """Upper end."""
-    cmd: float
-    """Area between faithfulness and 1 (CMD)."""
-    cmd_low: float
-    """Lower end of its 95 % interval over prompts."""
-    cmd_high: float
-    """Upper end."""
-    others: str = field(default="mean", kw_only=True)
-    """What the other heads give, by name."""
-    sizes: str = field(default="ours", kw_only=True)
-    """Sizes of circuits over which the areas are taken: `ours`, or `mib`."""
-    scale: str = field(default="linear", kw_only=True)
-    """Whether they are over the share of heads (`linear`) or its logarithm (`log`)."""
-
-
-@final
-@dataclass(frozen=True)
-class ComplementRow:
-    """What is predicted if all heads give something else, as those outside a circuit do."""
-
-    others: str
-    """Its name."""
-    about: str
-    """What they give, as the end of a sentence."""
-    nothing: float
-    """What is predicted, in nats; the mean over prompts."""
-    gain: float
-    """By how much the heads as they are raise that, m(H) - m(∅)."""
-    low: float
-    """Lower end of its 95 % interval over prompts; NaN below 8 blocks."""
-    high: float
-    """Upper end."""
-
-
-@final
-@dataclass(frozen=True)
-class StabilityRow:
-    """How far the circuits of other prompts like these agree, by Jaccard's index."""
-
-    ranking: str
-    """Effect by which heads are the best."""
-    heads: int
-    """Number of heads of a circuit."""
-    value: float
-    """Index of two circuits, each of prompts drawn again by blocks; the mean over pairs."""
-    low: float
-    """2.5 % of the pairs of circuits agree less."""
-    high: float
-    """2.5 % of them agree more."""
-    halves: float
-    """Index of the circuits of both halves of the prompts, which share no prompt."""
-    chance: float
-    """Index that two random sets of this size have on average."""
-
-
-@final
-@dataclass(frozen=True)
-class StableRow:
-    """How certain it is that a head belongs to the circuit."""
-
-    head: str
-    """Name of the head."""
-    share: float
-    """Share of the circuits of prompts drawn again that it is in."""
-    verdict: str
-    """`in`, `undecided` or `out`."""
-    lost: float
-    """By how much the faithfulness of all that are in or undecided drops without it; NaN if out."""
-    p: float
-    """P-value that nothing is lost on average, corrected for these heads (Holm)."""
-
-
-@final
-@dataclass(frozen=True)
-class KeptRow:
-    """How much of the prediction the heads of a stable circuit keep."""
-
-    prompts: str
-    """The prompts: `these`, which chose the heads, or the name of others."""
-    kept: str
-    """The heads that are kept: `in`, `in and undecided`, or the `rest`."""
-    heads: int
-    """Number of them."""
-    value: float
-    """Faithfulness."""
-    low: float
-    """Lower end of the 95 % interval over prompts."""
-    high: float
-    """Upper end."""
-
-    @property
-    def is_equivalent(self) -> bool:
-        """Whether these heads do what the model does, within a fifth (two one-sided tests)."""
-        return self.low >= 0.8 and self.high <= 1.2
-
-    @property
-    def is_independent(self) -> bool:
-        """Whether nothing says that these heads know the answer."""
-        return self.low <= 0 <= self.high
-
 
 SPLIT_FROM = 4
 """Least number of prompts of which one half chooses heads for the other."""

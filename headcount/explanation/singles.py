@@ -9,17 +9,11 @@ from jaxtyping import Float, Int
 
 from headcount.core import Progress, check_choice, falling, spread
 from headcount.explanation.attribution import Attribution
+from headcount.explanation.circuit_rows import SIGNED, Order
 from headcount.explanation.effects import EFFECTS, Direct, Effect, Replacement
 from headcount.explanation.plan import Plan
 from headcount.explanation.prompt_runs import PromptRuns
-from headcount.explanation.result import (
-    SIGNED,
-    SPLIT_FROM,
-    EffectRow,
-    LayersRow,
-    Order,
-    PromptRow,
-)
+from headcount.explanation.result import SPLIT_FROM, EffectRow, LayersRow, PromptRow
 from headcount.explanation.runs import Case
 
 

@@ -31,10 +31,10 @@ from jaxtyping import Bool, Float, Int
 
 from headcount.core import Head, amount, spread
 from headcount.explanation.blocks import Blocks
+from headcount.explanation.circuit_rows import SIGNED, KeptRow, StabilityRow, StableRow
 from headcount.explanation.curves import Curve, faithfulness
 from headcount.explanation.others import Others
 from headcount.explanation.plan import Plan
-from headcount.explanation.result import SIGNED, KeptRow, StabilityRow, StableRow
 from headcount.numbers import percent
 from headcount.results import RANDOM
 from headcount.statistics import FEWEST_CLUSTERS

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from math import isnan
 
 from headcount.core import Block, Heading, Table, Text, amount, sorted_by
-from headcount.explanation.result import Explained, KeptRow, StabilityRow
+from headcount.explanation.circuit_rows import KeptRow, StabilityRow
+from headcount.explanation.result import Explained
 from headcount.explanation.together_document import ranking_label
 from headcount.numbers import percent, within
 from headcount.results import find, select

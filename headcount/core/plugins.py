@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast, final
 
 from headcount import __version__
-from headcount.core.errors import InputError
+from headcount.core.errors import InputError, UnsuitedError
 from headcount.core.wording import amount
 
 API = "1.0"
@@ -95,7 +95,7 @@ def guarded(origin: Origin, doing: str) -> Iterator[None]:
     try:
         with redirect_stdout(printed):
             yield
-    except PluginError:
+    except (PluginError, UnsuitedError):
         raise
     except InputError as error:
         raise PluginError(f"The plug-in {origin} could not {doing}. {error}") from error

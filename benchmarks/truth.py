@@ -24,10 +24,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from headcount.core import Kept
 from headcount.testing import Family
-from tests.truth.answers import Known
 from tests.truth.changed import noisy, trained
 from tests.truth.compiled import compiled
 from tests.truth.questions import QUESTIONS, Answer
+from tests.truth.random_programs import drawn
 
 FAMILIES: tuple[Family, ...] = ("gpt2", "llama", "grouped", "encoder")
 TEXTS, DRAWS = {"roles": 200, "scores": 200}, 2000
@@ -52,7 +52,7 @@ def answered(part: str, weights: str, seed: int, layers: tuple[int, int]) -> Ans
             known = compiled(seed, Path(folder) / "model", TEXTS.get(part, FEW))
         else:
             family = FAMILIES[seed % len(FAMILIES)]
-            known = Known.drawn(seed, family, TEXTS.get(part, FEW), layers)
+            known = drawn(seed, family, TEXTS.get(part, FEW), layers)
         changed = {"noisy": noisy, "trained": trained}.get(weights)
         return Answers(tuple(QUESTIONS[part](changed(known) if changed else known)))
 

@@ -4,6 +4,7 @@ from .estimating import Estimate as Estimate
 from .estimating import estimate as estimate
 from .layers_section import layer_curves as layer_curves
 from .measuring import measure as measure
+from .measuring import totals as totals
 from .options import Options as Options
 from .repeated_tokens import repeated_roles as repeated_roles
 from .roles import find_roles as find_roles

@@ -36,15 +36,27 @@ def measure(
         kernel: what computes attention, see `Options.kernel`.
     """
     loaded = as_loaded(model, tokenizer)
-    encoder = encoder_of(loaded, corpus, windows=windows, window=window)
     if measures is None:
         taken = measures_of(loaded.anatomy, corpus.inputs)
     else:
         taken = tuple(map(REGISTRY.find, measures))
+    found = totals(loaded, corpus, taken, windows, window, kernel)
+    return head_table(loaded.heads, found, taken)
+
+
+def totals(
+    loaded: Loaded,
+    corpus: Corpus,
+    measures: Sequence[type[Sums]],
+    windows: bool = False,
+    window: int | None = None,
+    kernel: KernelName = "auto",
+) -> Totals:
+    """The sums of some measures in every layer, which `measure` divides; arguments are its own."""
+    encoder = encoder_of(loaded, corpus, windows=windows, window=window)
     census = take_census(corpus, encoder)
     check_memory(loaded, census.longest, census.num_rows, MAX_TOKENS, measured=True)
     work = Batches(corpus, encoder, census).units()
     its = chosen(kernel, loaded.model, loaded.anatomy, census.longest).kernel
-    of_unit = partial(run, loaded.model, loaded.anatomy, measures=taken, kernel=its)
-    totals = sum(spread(of_unit, work, "parts of the corpus"), start=Totals())
-    return head_table(loaded.heads, totals, taken)
+    of_unit = partial(run, loaded.model, loaded.anatomy, measures=measures, kernel=its)
+    return sum(spread(of_unit, work, "parts of the corpus"), start=Totals())

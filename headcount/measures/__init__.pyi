@@ -51,7 +51,9 @@ from .relation_tests import RelationTests as RelationTests
 from .streaming import CorpusUnits as CorpusUnits
 from .streaming import Totals as Totals
 from .streaming import forward as forward
+from .streaming import load_state as load_state
 from .streaming import run as run
+from .streaming import save_state as save_state
 from .streaming import sides as sides
 from .sums import Sums as Sums
 from .surface import Surface as Surface

@@ -1,6 +1,9 @@
-"""What tests of heads need: tiny models of which every head is known.
+"""What tests of heads need: checks of what one adds, and models of which every head is known.
 
-Models: `planted_model`, which runs a `Program`, the heads `Planted` in it
+Checks: `check_effect`, `check_measure` and `check_relation`, which raise if one fails;
+    `parametrize` for pytest; `checked`, whose `Checked` has every `Outcome`
+Models: `planted_model`, which runs a `Program`, the heads `Planted` in it, `Known` with texts
+Laws: `leaving_no_trace`
 """
 
 import lazy_loader

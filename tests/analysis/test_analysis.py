@@ -17,8 +17,8 @@ from headcount.results import Analysis
 from headcount.tap import Chosen, Statistics
 from headcount.tap.attention_weights import AttentionCall
 from headcount.tap.kernel_triton import IS_INTERPRETED
+from headcount.testing import leaving_no_trace
 from tests import saved
-from tests.laws import leaving_no_trace
 
 SAMPLE = Path(headcount.__file__).parent / "data" / "sample.conllu"
 

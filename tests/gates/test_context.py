@@ -13,9 +13,9 @@ from headcount.gates import Fixed, HardConcrete, L0Penalty, Layout, gating
 from headcount.models import GATES, Loaded
 from headcount.pruning import Units, plan_of
 from headcount.tap import gated
+from headcount.testing import leaving_no_trace
 from tests import tiny
 from tests.examined import examined
-from tests.laws import leaving_no_trace
 
 EVERY = pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "marian", "albert"])
 

@@ -20,10 +20,10 @@ from headcount.importance.sensitivity_numbers import KindSums, no_ops, token_kin
 from headcount.statistics import Bootstrap
 from headcount.tap import Anatomy
 from headcount.tasks import Masking, TaskBatch, build
+from headcount.testing import leaving_no_trace
 from tests import saved, tiny
 from tests.examined import examined, examined_double
 from tests.importance.tiny_task import TinyTask
-from tests.laws import leaving_no_trace
 from tests.textbook.attention_gradient import mean_by_kind, slope
 
 HEADS = (1, 3)

@@ -22,7 +22,7 @@ from headcount.pages import document_of
 from headcount.results import ImportanceRecord
 from headcount.tap import gated
 from headcount.tasks import Losses, Task, TaskBatch, evaluate
-from tests.laws import leaving_no_trace
+from headcount.testing import leaving_no_trace
 from tests.tasks.loaded import TASKS
 from tests.textbook import causal_gates as textbook
 

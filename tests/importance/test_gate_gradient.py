@@ -12,10 +12,10 @@ from headcount.core import InputError, LayerId, ModelError
 from headcount.importance import attention_gradients, gradient, relevance
 from headcount.tap import Anatomy, Tap, tapped
 from headcount.tasks import Task, TaskBatch, build
+from headcount.testing import leaving_no_trace
 from tests import tiny
 from tests.examined import examined, examined_double
 from tests.importance.tiny_task import TinyTask
-from tests.laws import leaving_no_trace
 from tests.tasks.loaded import TEXTS, loaded
 
 SOME = ["bert", "albert", "llama", "gpt2", "marian", "t5", "vit"]

@@ -15,6 +15,7 @@ from headcount.importance.choices import Rules
 from headcount.importance.lrp import propagation
 from headcount.importance.lrp.propagation import Lrp
 from headcount.importance.lrp.rules import passed
+from headcount.testing import leaving_no_trace
 from tests import tiny
 from tests.examined import examined
 from tests.importance.lrp_cases import (
@@ -24,7 +25,6 @@ from tests.importance.lrp_cases import (
     top_of_first,
     without_biases,
 )
-from tests.laws import leaving_no_trace
 
 RULES = pytest.mark.parametrize("rules", propagation.RULES)
 

@@ -17,10 +17,10 @@ from headcount.importance import query_means as from_measures
 from headcount.importance.query_means import QuerySums
 from headcount.tap import Anatomy, Tap
 from headcount.tasks import TaskBatch
+from headcount.testing import leaving_no_trace
 from tests import tiny
 from tests.examined import examined
 from tests.importance.tiny_task import LENGTHS, TinyTask
-from tests.laws import leaving_no_trace
 from tests.textbook import head_scores
 
 NAMES = [

@@ -12,11 +12,11 @@ from headcount.core import InputError
 from headcount.importance import relevance, start_of, token_relevance
 from headcount.importance.lrp.relevance import STARTS, Starts
 from headcount.tasks import TASKS, Classification, Regression, TaskBatch, drawn
+from headcount.testing import leaving_no_trace
 from tests import tiny
 from tests.examined import examined, examined_double
 from tests.importance.lrp_cases import InDouble, first_two
 from tests.importance.tiny_task import LENGTHS, TinyTask
-from tests.laws import leaving_no_trace
 from tests.tasks import loaded as small
 from tests.textbook import lrp as textbook
 

@@ -26,10 +26,10 @@ from headcount.importance.ablations import replacement
 from headcount.importance.reuse import Blocks
 from headcount.tap import Tap, examine, gated, tap, tapped
 from headcount.tasks import TaskBatch
+from headcount.testing import leaving_no_trace
 from tests import tiny
 from tests.examined import examined, examined_double
 from tests.importance.tiny_task import TinyTask
-from tests.laws import leaving_no_trace
 
 
 @pytest.mark.parametrize("name", tiny.MODELS)

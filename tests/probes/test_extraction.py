@@ -14,8 +14,8 @@ from headcount.models import Loaded
 from headcount.probing import ProbeOptions
 from headcount.probing.extraction import Features, extract, features_of, places, probe_states
 from headcount.probing.treebank import Treebank, read_treebank
+from headcount.testing import leaving_no_trace
 from tests import saved, tiny
-from tests.laws import leaving_no_trace
 from tests.textbook import probes as textbook
 
 SAMPLE = Path(headcount.__file__).parent / "data" / "sample.conllu"

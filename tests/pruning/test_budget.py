@@ -26,10 +26,10 @@ from headcount.pruning import (
 )
 from headcount.pruning.budget import by_site, pruned_heads
 from headcount.tap import examine
+from headcount.testing import leaving_no_trace
 from headcount.training import FinetuneConfig
 from tests import tiny
 from tests.examined import examined
-from tests.laws import leaving_no_trace
 from tests.pruning.context import context
 from tests.textbook import pruning as textbook
 

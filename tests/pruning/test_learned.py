@@ -14,9 +14,9 @@ from headcount.gates import BudgetConstraint, HardConcrete, Layout, Quota
 from headcount.models import as_loaded, check_plan, revision
 from headcount.pruning import Method, PruningContext, Subset, Units, plan_of
 from headcount.pruning.methods.learned import L0
+from headcount.testing import leaving_no_trace
 from headcount.training import FinetuneConfig
 from tests import tiny
-from tests.laws import leaving_no_trace
 from tests.tasks import loaded as small
 
 QUICK = FinetuneConfig(updates=4, batch_tokens=200, warmup=1, gate_rate=0.3)

@@ -31,10 +31,10 @@ from headcount.pruning.methods.method import ascending
 from headcount.tap import tapped
 from headcount.tasks import Translation, evaluate
 from headcount.tasks.options import TranslationMetric
+from headcount.testing import leaving_no_trace
 from tests.examined import examined_double
 from tests.importance.test_gate_gradient import by_differences
 from tests.importance.tiny_task import TinyTask
-from tests.laws import leaving_no_trace
 from tests.pruning.context import TRAINED, context
 from tests.tasks.loaded import TRANSLATIONS
 from tests.textbook import pruning as textbook

@@ -15,9 +15,9 @@ from headcount.core import InputError, ModelError, Plan
 from headcount.corpora import Corpus
 from headcount.models import Loaded
 from headcount.speed import Options, Size, Speed, compare_speed
+from headcount.testing import leaving_no_trace
 from tests import tiny
 from tests.examined import examined
-from tests.laws import leaving_no_trace
 from tests.tasks.loaded import TEXTS, loaded
 
 FEW = Options(batch=(1, 3), length=(5,), new_tokens=4, rounds=2)

@@ -11,9 +11,9 @@ from transformers.models.gpt_oss import modeling_gpt_oss
 from headcount.core import InputError, LayerId, ModelError
 from headcount.tap import Anatomy, Block, FunctionListener, Tap, examine
 from headcount.tap.blocking import narrowed
+from headcount.testing import leaving_no_trace
 from tests import tiny
 from tests.examined import examined
-from tests.laws import leaving_no_trace
 from tests.textbook import blocking
 
 DEAF = FunctionListener(lambda block: None)

@@ -28,9 +28,9 @@ from headcount.tap import (
     tiny_inputs,
 )
 from headcount.tap.gating import check_gates
+from headcount.testing import leaving_no_trace
 from tests import tiny
 from tests.examined import examined
-from tests.laws import leaving_no_trace
 from tests.saved import SIZES
 
 

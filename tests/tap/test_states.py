@@ -25,10 +25,10 @@ from headcount.tap import (
     replaced,
     state_ids,
 )
+from headcount.testing import leaving_no_trace
 from tests import tiny
 from tests.compaction.plans import compacted
 from tests.examined import examined
-from tests.laws import leaving_no_trace
 
 PACKAGE = Path(headcount.__file__).parent
 EVERY = pytest.mark.parametrize("name", tiny.MODELS)

@@ -29,9 +29,9 @@ from headcount.tap import (
     tapped,
 )
 from headcount.tap.tap import BLOCK, DEVICE_BLOCK
+from headcount.testing import leaving_no_trace
 from tests import tiny
 from tests.examined import examined, examined_double, softmax_in_double
-from tests.laws import leaving_no_trace
 
 NO_PADDING = frozenset({"vit", "whisper"})
 """Inputs without a mask on the encoder's side."""

@@ -8,7 +8,7 @@ import torch
 
 from headcount.tap import gated
 from headcount.tasks import TASKS, Evaluation, ImageClassification, TaskBatch, build, evaluate
-from tests.laws import leaving_no_trace
+from headcount.testing import leaving_no_trace
 from tests.tasks import loaded as small
 
 EVERY = pytest.mark.parametrize("name", small.TASKS)

@@ -13,6 +13,7 @@ from headcount.core import InputError, ModelError
 from headcount.gates import BudgetConstraint, HardConcrete, Layout, Quota
 from headcount.models import Loaded, load
 from headcount.tasks import IGNORED, Classification, Task, TaskBatch, evaluate
+from headcount.testing import leaving_no_trace
 from headcount.training import (
     FinetuneConfig,
     TrainingProgress,
@@ -25,7 +26,6 @@ from headcount.training.distillation import DistillationLoss
 from headcount.training.finetuning import check_gpu
 from tests import tiny
 from tests.forked import Forked
-from tests.laws import leaving_no_trace
 from tests.tasks import loaded as small
 
 QUICK = FinetuneConfig(updates=13, batch_tokens=100, peak=3e-3, warmup=2, save_every=4)

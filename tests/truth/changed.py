@@ -6,8 +6,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from headcount.testing import vocabulary
-from tests.truth.answers import Known
+from headcount.testing import Known, vocabulary
 
 ACCURACY = 0.9
 """Share of the label's bits that a noisy model still gets right."""

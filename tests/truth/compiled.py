@@ -20,13 +20,13 @@ from headcount.testing import (
     BITS,
     PUNCTUATION,
     SHARE,
+    Known,
     Planted,
     Program,
     tokenizer,
     vocabulary,
     word,
 )
-from tests.truth.answers import Known
 from tests.truth.random_programs import Drawing
 
 WIDTH, HEAD_DIM, LENGTH = 256, 64, 512

@@ -12,14 +12,13 @@ from headcount.cache.scores import GroupScores
 from headcount.compaction import compact
 from headcount.compare import compare
 from headcount.core import Head, InputError
-from headcount.explanation import Explained, ExplainOptions, Prompt, explain
+from headcount.explanation import Explained, ExplainOptions, explain
 from headcount.importance import Options, assess
 from headcount.measures import induction_scores
 from headcount.pruning import choose_heads
 from headcount.results import RANDOM
 from headcount.tasks import evaluate
-from headcount.testing import Planted, Purpose, planted_model, word, written
-from tests.truth.answers import Known
+from headcount.testing import Known, Planted, Purpose, planted_model
 
 WORTHLESS: tuple[Purpose, ...] = ("idle", "silent", "noise")
 SCORES = {
@@ -140,30 +139,6 @@ PROMPTS, AT = 12, 8
 """Number of prompts, and least number of tokens before the one that is predicted."""
 
 
-def prompts(known: Known, planted: Planted) -> tuple[Prompt, ...]:
-    """Prompts whose next token has the bit that a head tells; the rival has the other one.
-
-    In the second prompt, the bit of the token that the head looks at is the other one.
-    """
-    program, found = known.program, list[Prompt]()
-    for bits_TK in known.texts:
-        bits_TK = bits_TK[: 1 + len(bits_TK) - len(found) % 3]
-        at = len(bits_TK) - 2
-        now_TK, next_K = bits_TK[: at + 1], bits_TK[at + 1].copy()
-        key = int(program.looked_at(planted, now_TK[None], at)[0])
-        assert planted.label is not None
-        next_K[planted.label] = now_TK[key, planted.bit]
-        rival_K, second_TK = next_K.copy(), now_TK.copy()
-        rival_K[planted.label] *= -1
-        second_TK[key, planted.bit] *= -1
-        if at >= AT and int(program.looked_at(planted, second_TK[None], at)[0]) == key:
-            texts = (written(now_TK), f" {word(next_K)}", f" {word(rival_K)}", written(second_TK))
-            found.append(Prompt(*texts))
-        if len(found) == PROMPTS:
-            break
-    return tuple(found)
-
-
 def circuit_of(known: Known, planted: Planted) -> frozenset[Head]:
     """The heads that make a prediction: a head, its backup, and the one that tells it."""
     assert planted.label is not None
@@ -182,7 +157,7 @@ def explained(known: Known) -> Iterator[tuple[Planted, frozenset[Head], Explaine
         if planted.kind == "mean":
             continue
         labels.add(label)
-        if len(given := prompts(known, planted)) == PROMPTS:
+        if len(given := known.prompts(planted, PROMPTS, AT + 1)) == PROMPTS:
             options = ExplainOptions(circuit=True, together=(2,), draws=1)
             yield planted, circuit_of(known, planted), explain(known.model, given, options=options)
 

@@ -7,7 +7,15 @@ from typing import Any, final
 import numpy as np
 
 from headcount.core import Head
-from headcount.testing import Family, Kind, Planted, Program, Purpose
+from headcount.testing import (
+    Family,
+    Kind,
+    Known,
+    Planted,
+    Program,
+    Purpose,
+    planted_model,
+)
 
 PURPOSES: tuple[tuple[Purpose, float], ...] = (
     ("needed", 0.5),
@@ -88,3 +96,10 @@ def drawn_program(
     most = 6 if is_causal else 4
     drawing = Drawing(rng, site, depth, heads, kinds if is_causal else kinds[:-1], most)
     return Program(drawing.planted(), depth, heads, is_causal, site)
+
+
+def drawn(seed: int, family: Family, texts: int = 100, layers: tuple[int, int] = (2, 4)) -> Known:
+    """The model of a seed's program, with texts that follow it."""
+    program = drawn_program(seed, family, layers)
+    model = planted_model(program, family, seed)
+    return Known(program, model, program.texts(texts, seed), family, seed)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.truth.answers import auroc
+from headcount.testing import auroc
 from tests.truth.compiled import compiled
 
 pytest.importorskip("torchwright", reason="needs the extra truth: make truth")

@@ -2,15 +2,15 @@
 
 import pytest
 
-from headcount.testing import Family
-from tests.truth.answers import Known, auroc
+from headcount.testing import Family, auroc
+from tests.truth.random_programs import drawn
 
 FAMILIES: tuple[Family, ...] = ("gpt2", "llama", "grouped", "encoder")
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_roles_and_worth_are_those_of_the_program(seed: int) -> None:
-    known = Known.drawn(seed, FAMILIES[seed % len(FAMILIES)])
+    known = drawn(seed, FAMILIES[seed % len(FAMILIES)])
     program = known.program
     analysis = known.analysis()
     for head in known.heads:

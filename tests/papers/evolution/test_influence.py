@@ -20,8 +20,8 @@ from headcount.papers.evolution.influence import (
 from headcount.papers.evolution.record import EvolutionOptions
 from headcount.papers.evolution.subjects import Subject, subjects_of
 from headcount.papers.evolution.tokens import Tokens, of_sentences
+from headcount.testing import leaving_no_trace
 from tests import saved, tiny
-from tests.laws import leaving_no_trace
 
 SAMPLE = Path(headcount.__file__).parent / "data" / "sample.conllu"
 

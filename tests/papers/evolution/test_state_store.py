@@ -21,8 +21,8 @@ from headcount.papers.evolution.tokens import (
     balanced,
     of_sentences,
 )
+from headcount.testing import leaving_no_trace
 from tests import saved, tiny
-from tests.laws import leaving_no_trace
 
 SAMPLE = Path(headcount.__file__).parent / "data" / "sample.conllu"
 MODELS = {"bert": saved.bert, "gpt2": saved.gpt2, "marian": saved.marian}

@@ -1,4 +1,4 @@
-"""What a right answer about a program is, and what an analysis and an assessment say of it."""
+"""A model of a program with texts that follow it: what is right to say of its heads."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,12 +12,13 @@ import numpy as np
 
 import headcount
 from headcount.core import Head
+from headcount.explanation import Prompt
 from headcount.importance import Options, assess
 from headcount.models import Loaded
 from headcount.results import Analysis
 from headcount.tasks import CausalLanguageModelling, Task, TokenClassification
-from headcount.testing import Family, Planted, Program, counts, planted_model, written
-from tests.truth.random_programs import drawn_program
+from headcount.testing.architectures import Family
+from headcount.testing.programs import Planted, Program, counts, word, written
 
 Named = tuple[str, int | None]
 """A role, and the offset of a positional one."""
@@ -36,15 +37,6 @@ class Known:
     texts: Sequence[np.ndarray]
     family: Family
     seed: int
-
-    @classmethod
-    def drawn(
-        cls, seed: int, family: Family, texts: int = 100, layers: tuple[int, int] = (2, 4)
-    ) -> "Known":
-        """A random one."""
-        program = drawn_program(seed, family, layers)
-        model = planted_model(program, family, seed)
-        return cls(program, model, program.texts(texts, seed), family, seed)
 
     @cached_property
     def heads(self) -> tuple[Head, ...]:
@@ -101,6 +93,43 @@ class Known:
         """The same by the program, in the mean over labels like those of the texts."""
         found = self.program.effects(self.texts, [(head,) for head in self.heads])
         return dict(zip(self.heads, found, strict=True))
+
+    # ------------------------------------------------------------ one prediction
+
+    def prompts(
+        self, planted: Planted, number: int, shortest: int = 9, is_seen: bool = False
+    ) -> tuple[Prompt, ...]:
+        """Prompts whose next token has the bit that a head tells; the rival has the other one.
+
+        In the second prompt, the bit of the token that the head looks at is the other one.
+
+        Args:
+            planted: A head that writes the label.
+            number: Largest number of prompts.
+            shortest: Least number of tokens of a prompt.
+            is_seen: Whether the token that the head looks at is the target itself, which it then
+                must read the bit of.
+        """
+        found, label = list[Prompt](), planted.label
+        assert label is not None and (not is_seen or label == planted.bit)
+        for bits_TK in self.texts:
+            bits_TK = bits_TK[: 1 + len(bits_TK) - len(found) % 3]
+            at = len(bits_TK) - 2
+            now_TK, next_K = bits_TK[: at + 1].copy(), bits_TK[at + 1].copy()
+            key = int(self.program.looked_at(planted, now_TK[None], at)[0])
+            next_K[label] = now_TK[key, planted.bit]
+            if is_seen:
+                now_TK[key] = next_K
+            rival_K, second_TK = next_K.copy(), now_TK.copy()
+            rival_K[label] *= -1
+            second_TK[key, planted.bit] *= -1
+            keys = [self.program.looked_at(planted, e[None], at)[0] for e in (now_TK, second_TK)]
+            if at + 1 >= shortest and keys == [key, key]:
+                texts = (written(now_TK), f" {word(next_K)}", f" {word(rival_K)}")
+                found.append(Prompt(*texts, written(second_TK)))
+            if len(found) == number:
+                break
+        return tuple(found)
 
 
 def auroc(positive: Sequence[float], negative: Sequence[float]) -> float:

@@ -1,0 +1,163 @@
+"""Checks of a thing of any family, called from a test, as tests of pytest, or by the command."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, final
+
+from headcount.core import InputError, check_known
+from headcount.corpora import Corpus, Relation
+from headcount.explanation import Effect
+from headcount.measures import Sums
+from headcount.testing.checks import Check, Checked, Outcome, outcomes
+from headcount.testing.effect_checks import EFFECT_CHECKS, effect_subject
+from headcount.testing.measure_checks import MEASURE_CHECKS, MapTwin, measure_subject
+from headcount.testing.relation_checks import RELATION_CHECKS, relation_subject
+
+
+@final
+@dataclass(frozen=True)
+class Family:
+    """What is asked of everything of a family."""
+
+    noun: str
+    checks: tuple[Check, ...]
+    subject: Callable[..., Any]
+    """What checks look at, of a thing."""
+
+
+FAMILIES: Mapping[str, Family] = {
+    Effect.registry: Family("effect", EFFECT_CHECKS, effect_subject),
+    Sums.registry: Family("measure", MEASURE_CHECKS, measure_subject),
+    Relation.registry: Family("relation", RELATION_CHECKS, relation_subject),
+}
+"""What is asked of each family, by where its registry is."""
+
+
+def family_of(thing: Any) -> Family:
+    """The family of a thing.
+
+    Raises:
+        InputError: If nothing can be asked of it.
+    """
+    place = getattr(thing, "registry", None)
+    if not isinstance(place, str) or place not in FAMILIES:
+        nouns = " or ".join(each.noun for each in FAMILIES.values())
+        raise InputError(f"Expected a {nouns}, got {thing!r}. Only these have checks.")
+    return FAMILIES[place]
+
+
+def checked(
+    thing: Any, expected_failures: Mapping[str, str] | None = None, **about: Any
+) -> Checked:
+    """Run all checks of a thing, whatever becomes of them.
+
+    Args:
+        thing: A class or an object of a family that a registry has.
+        expected_failures: Why some checks fail, by their names.
+        about: What the family's `check_` function takes besides, such as a twin.
+    """
+    family = family_of(thing)
+    found = outcomes(family.checks, family.subject(thing, **about), expected_failures or {})
+    return Checked(f"the {family.noun} {thing.name}", tuple(found))
+
+
+def check_effect(
+    effect: type[Effect], *, expected_failures: Mapping[str, str] | None = None
+) -> Checked:
+    """Check that an effect obeys the laws, finds what is planted and nothing by chance, has words.
+
+    Args:
+        effect: The effect.
+        expected_failures: Why some checks fail, by their names.
+
+    Raises:
+        Failed: If a check fails, or one that should fail does not; says what each saw.
+    """
+    return checked(effect, expected_failures).raise_failed()
+
+
+def check_measure(
+    measure: type[Sums],
+    *,
+    twin: MapTwin | None = None,
+    expected_failures: Mapping[str, str] | None = None,
+) -> Checked:
+    """Check that a measure is sums that add, needs what it says, leaves no trace and has words.
+
+    Args:
+        measure: The measure.
+        twin: The measure again, as slowly as need be, to compare with.
+        expected_failures: Why some checks fail, by their names.
+
+    Raises:
+        Failed: If a check fails, or one that should fail does not; says what each saw.
+    """
+    return checked(measure, expected_failures, twin=twin).raise_failed()
+
+
+def check_relation(
+    relation: type[Relation] | Relation,
+    *,
+    corpus: Corpus | None = None,
+    expected_failures: Mapping[str, str] | None = None,
+) -> Checked:
+    """Check that a relation's links are found where a planted head follows them, and not by chance.
+
+    Args:
+        relation: The relation.
+        corpus: Sentences that have such links; by default those of our English sample treebank.
+        expected_failures: Why some checks fail, by their names.
+
+    Raises:
+        Failed: If a check fails, or one that should fail does not; says what each saw.
+    """
+    return checked(relation, expected_failures, corpus=corpus).raise_failed()
+
+
+def parametrize(
+    *things: Any, expected_failures: Mapping[str, str] | None = None, **about: Any
+) -> Any:
+    """Make a test of pytest run every check of some things, each as a test of its own.
+
+    >>> @parametrize(Mine, expected_failures={"batches": "by design"})  # doctest: +SKIP
+    ... def test_mine(check):
+    ...     check()
+
+    Args:
+        things: Classes or objects of any family.
+        expected_failures: Why some checks fail, by their names; such tests are marked `xfail`, and
+            fail if the check does not.
+        about: What the `check_` function of the things' family takes besides, such as a twin.
+    """
+    import pytest  # only here: nothing else needs it
+
+    reasons, tests = expected_failures or {}, list[Any]()
+    names = [its.name for thing in things for its in family_of(thing).checks]
+    for name in reasons:
+        check_known("a check", name, dict.fromkeys(names), "(one of {})")
+    for thing in things:
+        for its, run in _tests(thing, about):
+            reason = reasons.get(its.name)
+            marks = () if reason is None else (pytest.mark.xfail(reason=reason, strict=True),)
+            tests.append(pytest.param(run, id=f"{thing.name}-{its.name}", marks=marks))
+    return pytest.mark.parametrize("check", tests)
+
+
+def _tests(thing: Any, about: Mapping[str, Any]) -> Iterator[tuple[Check, Callable[[], Outcome]]]:
+    family = family_of(thing)
+    subject = family.subject(thing, **about)
+    for each in family.checks:
+        yield each, _test(each, subject, f"the {family.noun} {thing.name}")
+
+
+def _test(its: Check, subject: Any, what: str) -> Callable[[], Outcome]:
+    def run() -> Outcome:
+        import pytest  # only here: nothing else needs it
+
+        (found,) = outcomes([its], subject, {})
+        if found.state == "left out":
+            pytest.skip(found.saw)
+        Checked(what, (found,)).raise_failed()
+        return found
+
+    return run

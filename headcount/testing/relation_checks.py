@@ -1,0 +1,150 @@
+"""What must hold for every relation: its links, and a planted head that follows them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from inspect import cleandoc
+from itertools import cycle, islice
+from typing import Literal
+
+import numpy as np
+
+import headcount
+from headcount.core import DATA, Head, amount
+from headcount.corpora import Corpus, Link, Relation, Sentence
+from headcount.results import Analysis
+from headcount.testing.checks import LeftOut, check, expect
+from headcount.testing.examples import at_random
+from headcount.testing.planted import planted_model
+from headcount.testing.programs import PUNCTUATION, Planted, Program, drawn, word
+from headcount.testing.wording import expect_words, shown
+
+CASES = 400
+"""Number of links that heads are asked about: half of them test, and a role needs 100."""
+PROGRAM = Program(
+    (Planted(Head("encoder.self", 1, 2), "punctuation", "silent", 1),),
+    layers=2,
+    is_causal=False,
+    site="encoder.self",
+)
+"""A head that looks at the only punctuation mark, which is put where a link ends."""
+ROLE = "linking"
+
+
+@dataclass(frozen=True)
+class RelationSubject:
+    """A relation to check, and the sentences that have its links."""
+
+    relation: Relation
+    sentences: tuple[Sentence, ...]
+
+    def links(self, sentences: Sequence[Sentence]) -> list[tuple[Link, ...]]:
+        """The links of sentences, as a corpus has them."""
+        return [each.links for each in Corpus(list(sentences), links=self.relation)]
+
+
+def _linked(given: RelationSubject) -> list[tuple[Sentence, Link]]:
+    """Every link with its sentence."""
+    found = given.links(given.sentences)
+    return [
+        (each, link)
+        for each, links in zip(given.sentences, found, strict=True)
+        for link in links
+        if link.keys != (link.query,)
+    ]
+
+
+@check("laws")
+def links(given: RelationSubject) -> str:
+    """It links words of the sentences, always under its own name."""
+    found = _linked(given)
+    number = amount(len(given.sentences), "sentence")
+    expect(found, f"none of {number} has a link: give others that have some")
+    other = {link.name for _, link in found} - {given.relation.name}
+    expect(not other, f"links are called {', '.join(sorted(other))}, not {given.relation.name}")
+    return f"{amount(len(found), 'link')} in {number}"
+
+
+@check("laws")
+def order(given: RelationSubject) -> str:
+    """A sentence has the same links whichever sentences came before it."""
+    forwards = given.links(given.sentences)
+    backwards = given.links(given.sentences[::-1])[::-1]
+    pairs = zip(forwards, backwards, strict=True)
+    differ = [number for number, (one, other) in enumerate(pairs) if one != other]
+    text = f"sentence {differ[0]} has {forwards[differ[0]]}, or {backwards[differ[0]]}"
+    expect(not differ, text if differ else "")
+    return f"{amount(len(forwards), 'sentence')} have the same links in both orders"
+
+
+def _replaced(sentence: Sentence, link: Link, rng: np.random.Generator) -> Sentence:
+    """Random words of the planted models in place of the sentence's, with one mark: at the key."""
+    assert sentence.words is not None
+    bits_TK = drawn(rng, (len(sentence.words),))
+    bits_TK[:, PUNCTUATION] = -1
+    bits_TK[link.keys[0], PUNCTUATION] = 1
+    words = tuple(map(word, bits_TK))
+    return Sentence(" ".join(words), words=words, links=(link,))
+
+
+@lru_cache(maxsize=4)
+def _analysed(given: RelationSubject, which: Literal["planted", "random"]) -> Analysis:
+    """The heads of a model on the links of the sentences, each with random words."""
+    if not (found := _linked(given)):
+        raise LeftOut("there is no link")
+    rng = np.random.default_rng(5)
+    texts = [_replaced(*each, rng) for each in islice(cycle(found), CASES)]
+    is_planted = which == "planted"
+    model = planted_model(PROGRAM, "encoder") if is_planted else at_random("encoder").model
+    return headcount.analyze(model, Corpus.from_sentences(texts))
+
+
+def _linking(given: RelationSubject, analysis: Analysis) -> list[str]:
+    """The heads with the role of the relation."""
+    return [
+        head for head, roles in analysis.roles.items() if any(each.role == ROLE for each in roles)
+    ]
+
+
+@check("truth")
+def found(given: RelationSubject) -> str:
+    """In a model where one head looks at the ends of links, that head has the role, no other."""
+    true = str(PROGRAM.planted[0].head)
+    heads = _linking(given, _analysed(given, "planted"))
+    expect(heads == [true], f"the role is of {', '.join(heads) or 'no head'}, not of {true} alone")
+    return f"{true} has the role, and no other head"
+
+
+@check("nulls")
+def chance(given: RelationSubject) -> str:
+    """With random weights, no head has the role."""
+    heads = _linking(given, _analysed(given, "random"))
+    expect(not heads, f"the role is of {', '.join(heads)}")
+    return "no head has the role"
+
+
+@check("words")
+def words(given: RelationSubject) -> str:
+    """It has a name, nouns for its ends, a meaning, and reads well where no or one head has it."""
+    its = given.relation
+    expect_words("the name", its.name)
+    expect_words("the noun of the query", its.query)
+    if its.key:
+        expect_words("the noun of the key", its.key)
+    about = cleandoc(type(its).__doc__ or "").partition("\n")[0]
+    expect_words("the first line of the docstring", about, is_sentence=True)
+    for which in ("random", "planted"):
+        shown("analyze", _analysed(given, which), section="links")
+    return about
+
+
+RELATION_CHECKS = (links, order, found, chance, words)
+"""What is asked of every relation."""
+
+
+def relation_subject(
+    given: type[Relation] | Relation, corpus: Corpus | None = None
+) -> RelationSubject:
+    """A relation as given to `check_relation`, and sentences that have its links."""
+    relation = given() if isinstance(given, type) else given
+    return RelationSubject(relation, tuple(corpus or Corpus(DATA / "sample.conllu")))

@@ -1,0 +1,59 @@
+"""Words that outsiders write: that they are there, and read well where they are shown."""
+
+import re
+
+from headcount.core import Document, Text, Warned, capability_registry, part
+from headcount.testing.checks import expect
+
+_FAULTS = (
+    (r"\S  +\S", "two blanks"),
+    (r"\s[.,;:](?:\s|$)", "a blank before a mark"),
+    (r"\.\.(?!\.)|,,|,\.", "two marks in a row"),
+    (r"\bNone\b|\bnan\b", "a missing value"),
+    (r"[{}]", "a brace"),
+    (r"(?<![\d.,])1 (?:heads|prompts|examples)\b", "a plural of one"),
+    (r"\b(?:0|[2-9]|\d\d+) (?:head|prompt|example)\b(?!-)", "a singular of several"),
+)
+
+
+def expect_words(where: str, words: str, is_sentence: bool = False) -> None:
+    """Fail unless words are there, and are a sentence, or can be the end of one.
+
+    Raises:
+        Failed: If they do not read well.
+    """
+    expect(words.strip(), f"{where} is empty")
+    expect(words == words.strip(), f"{where} begins or ends with a blank: {words!r}")
+    if is_sentence:
+        expect(words[0].isupper() and words[-1] in ".?!", f"{where} is no sentence: {words!r}")
+    else:
+        expect(words[-1] not in ".!,;:", f"{where} ends in a mark inside a sentence: {words!r}")
+    expect_readable(where, words)
+
+
+def expect_readable(where: str, text: str) -> None:
+    """Fail if a text has what no text should.
+
+    Raises:
+        Failed: If it does; quotes the place.
+    """
+    text = re.sub(r"'[^']*'", "'...'", text)  # what models and users wrote
+    for pattern, fault in _FAULTS:
+        if found := re.search(pattern, text):
+            begin, end = max(found.start() - 30, 0), found.end() + 30
+            expect(False, f"{where} has {fault}: ...{text[begin:end]}...")
+
+
+def shown(command: str, result: object, section: str = "") -> Document:
+    """The document of a command's result, or of a section of its page.
+
+    Raises:
+        Failed: If it does not read well.
+    """
+    its = capability_registry()[command]
+    places = {each.key: each.document for each in its.sections}
+    document: Document = part(places[section] if section else its.document)(result)
+    for block in document.blocks:
+        if isinstance(block, Text | Warned):
+            expect_readable(f"the document of {command}", block.text)
+    return document

@@ -8,7 +8,7 @@ from headcount.core import InputError, check_known
 from headcount.corpora import Corpus, Relation
 from headcount.explanation import Effect
 from headcount.measures import Sums
-from headcount.testing.checks import Check, Checked, Outcome, outcomes
+from headcount.testing.checks import Check, Checked, Outcome
 from headcount.testing.effect_checks import EFFECT_CHECKS, effect_subject
 from headcount.testing.measure_checks import MEASURE_CHECKS, MapTwin, measure_subject
 from headcount.testing.relation_checks import RELATION_CHECKS, relation_subject
@@ -57,8 +57,8 @@ def checked(
         about: What the family's `check_` function takes besides, such as a twin.
     """
     family = family_of(thing)
-    found = outcomes(family.checks, family.subject(thing, **about), expected_failures or {})
-    return Checked(f"the {family.noun} {thing.name}", tuple(found))
+    subject = family.subject(thing, **about)
+    return Checked.of(f"the {family.noun} {thing.name}", family.checks, subject, expected_failures)
 
 
 def check_effect(
@@ -154,10 +154,11 @@ def _test(its: Check, subject: Any, what: str) -> Callable[[], Outcome]:
     def run() -> Outcome:
         import pytest  # only here: nothing else needs it
 
-        (found,) = outcomes([its], subject, {})
-        if found.state == "left out":
-            pytest.skip(found.saw)
-        Checked(what, (found,)).raise_failed()
-        return found
+        found = Checked.of(what, [its], subject)
+        (only,) = found.outcomes
+        if only.state == "left out":
+            pytest.skip(only.saw)
+        found.raise_failed()
+        return only
 
     return run

@@ -165,6 +165,17 @@ class Checked:
     """What was checked, as in "the score norm"."""
     outcomes: tuple[Outcome, ...]
 
+    @classmethod
+    def of(
+        cls,
+        what: str,
+        checks: Iterable[Check],
+        subject: object,
+        expected_failures: Mapping[str, str] | None = None,
+    ) -> "Checked":
+        """Run checks on a subject."""
+        return cls(what, tuple(outcomes(checks, subject, expected_failures or {})))
+
     @property
     def failed(self) -> tuple[Outcome, ...]:
         """The checks that failed."""

@@ -60,8 +60,8 @@ def _explained(
     given: EffectSubject, known: Known, prompts: Sequence[Prompt], heads: tuple[str, ...] = ()
 ) -> Explained:
     """The effect of the heads on what prompts make a model predict."""
-    options = ExplainOptions(effects=(given.effect.name,), heads=heads, together=(1,), draws=1)
     with _registered(given.effect):
+        options = ExplainOptions(effects=(given.effect.name,), heads=heads, together=(1,), draws=1)
         texts = headcount.Corpus(known.written[:PROMPTS])
         return headcount.explain(known.model, prompts, options=options, texts=texts)
 

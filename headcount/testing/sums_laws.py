@@ -16,7 +16,7 @@ from headcount.measures import Attention, Moments, Sums, Totals, load_state, sav
 from headcount.testing.checks import expect
 
 
-def assert_same_sums(a: Sums, b: Sums, rtol: float) -> None:
+def assert_same_sums(a: Sums, b: Sums, rtol: float | int) -> None:
     """Assert that two sums agree to a relative tolerance; 0 means the same bits."""
     expect(type(a) is type(b), f"a {type(a).__name__} became a {type(b).__name__}")
     for name, tensor in a.state().items():
@@ -62,6 +62,11 @@ def assert_round_trip(sums: Sums, folder: Path) -> None:
     ((key, again),) = loaded.sums.items()
     assert key == (type(sums), place)
     assert_same_sums(again, sums, rtol=0)
+    for name, numbers in sums.value().items():
+        text = f"{name} of a state that was read: {{}}".format
+        torch.testing.assert_close(
+            again.value()[name], numbers, rtol=0, atol=0, equal_nan=True, msg=text
+        )
     assert_same_sums(again + sums, sums + sums, rtol=0)
 
 

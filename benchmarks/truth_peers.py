@@ -20,10 +20,11 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from tests.truth.answers import Known
+
 from headcount.core import Head
 from headcount.importance import Options, assess
 from headcount.testing import written
-from tests.truth.answers import Known
 from tests.truth.questions import WORTHLESS, Answer, answer, pairs
 
 PEERS = Path(__file__).parent / "peers"

@@ -2,8 +2,8 @@ from .anatomy import Anatomy as Anatomy
 from .anatomy import AttentionLayer as AttentionLayer
 from .anatomy import body_path as body_path
 from .anatomy import is_packed as is_packed
-from .attention_interface import configurations as configurations
 from .attention_interface import Call as Call
+from .attention_interface import configurations as configurations
 from .attention_interface import dispatching as dispatching
 from .attention_interface import implementation_of as implementation_of
 from .attention_interface import plain_attention as plain_attention

@@ -20,12 +20,11 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.truth.answers import Known
-
 from headcount.core import Head
 from headcount.importance import Options, assess
-from headcount.testing import written
+from headcount.testing import Known, written
 from tests.truth.questions import WORTHLESS, Answer, answer, pairs
+from tests.truth.random_programs import drawn
 
 PEERS = Path(__file__).parent / "peers"
 NAMES = {
@@ -86,7 +85,7 @@ def main() -> None:
     pythons = {"threshold": sys.executable} | dict(each.split("=") for each in given.python)
     found = defaultdict[str, list[Answer]](list)
     for seed in range(given.models):
-        known = Known.drawn(seed, "llama", 60)
+        known = drawn(seed, "llama", 60)
         with TemporaryDirectory() as name:
             folder = Path(name)
             known.model.model.save_pretrained(folder / "model")

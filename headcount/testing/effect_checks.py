@@ -9,7 +9,7 @@ from math import isnan
 import numpy as np
 from jaxtyping import Float
 
-import headcount
+from headcount.corpora import Corpus
 from headcount.explanation import (
     EFFECTS,
     Direct,
@@ -18,6 +18,7 @@ from headcount.explanation import (
     ExplainOptions,
     Prompt,
     Replacement,
+    explain,
 )
 from headcount.testing.checks import check, expect, expect_same
 from headcount.testing.examples import PROMPTS, at_random, planted
@@ -62,8 +63,8 @@ def _explained(
     """The effect of the heads on what prompts make a model predict."""
     with _registered(given.effect):
         options = ExplainOptions(effects=(given.effect.name,), heads=heads, together=(1,), draws=1)
-        texts = headcount.Corpus(known.written[:PROMPTS])
-        return headcount.explain(known.model, prompts, options=options, texts=texts)
+        texts = Corpus(known.written[:PROMPTS])
+        return explain(known.model, prompts, options=options, texts=texts)
 
 
 def _values(given: EffectSubject, found: Explained, known: Known) -> Float[np.ndarray, " head"]:

@@ -10,8 +10,10 @@ from typing import final
 
 import numpy as np
 
-import headcount
+from headcount.analysis import Options as AnalysisOptions
+from headcount.analysis import analyze
 from headcount.core import Head
+from headcount.corpora import Corpus
 from headcount.explanation import Prompt
 from headcount.importance import Options, assess
 from headcount.models import Loaded
@@ -63,8 +65,8 @@ class Known:
         with TemporaryDirectory() as folder:
             file = Path(folder) / "counts.txt"
             file.write_text("\n".join(f"{word} {count}" for word, count in counts().items()))
-            options = headcount.Options(frequencies=file)
-            return headcount.analyze(self.model, headcount.Corpus(self.written), options)
+            options = AnalysisOptions(frequencies=file)
+            return analyze(self.model, Corpus(self.written), options)
 
     def role_of(self, planted: Planted) -> Named | None:
         """The role that a head has; None for one that has none."""

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-import headcount
+from headcount.analysis import analyze
 from headcount.core import DATA, Head, amount
 from headcount.corpora import Corpus, Link, Relation, Sentence
 from headcount.results import Analysis
@@ -96,7 +96,7 @@ def _analysed(given: RelationSubject, which: Literal["planted", "random"]) -> An
     texts = [_replaced(*each, rng) for each in islice(cycle(found), CASES)]
     is_planted = which == "planted"
     model = planted_model(PROGRAM, "encoder") if is_planted else at_random("encoder").model
-    return headcount.analyze(model, Corpus.from_sentences(texts))
+    return analyze(model, Corpus.from_sentences(texts))
 
 
 def _linking(given: RelationSubject, analysis: Analysis) -> list[str]:

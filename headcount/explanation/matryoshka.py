@@ -25,7 +25,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headcount.core import LayerId, Progress
+from headcount.core import LayerId, Progress, check_memory, paced
 from headcount.explanation.circuit_rows import SIGNED
 from headcount.explanation.circuits import Ends, Ranked
 from headcount.explanation.plan import Plan
@@ -60,11 +60,13 @@ def _learn(
     prompts = [_Prompt.of(end, n) for n in numbers]
     gain = float(np.mean([end.whole_N[n] - end.nothing_N[n] for n in numbers]))
     layers, total = _places(plan), len([*plan.loaded.heads])
+    largest = max(each.size for each in prompts)
+    check_memory(options.learners * (24 * total + largest), f"{options.learners:,} learners")
     score_LH = torch.zeros(options.learners, total, dtype=torch.float64, requires_grad=True)
     adam = torch.optim.Adam([score_LH], lr=RATE)
     model = plan.loaded.model
     with evaluating(model), frozen(model), torch.enable_grad():
-        for step in range(options.steps):
+        for step in paced(range(options.steps), options.steps, "learning steps"):
             size_L = np.exp(random.uniform(0, math.log(total), options.learners))
             drawn = random.permutation(len(prompts))[:AT_ONCE]
             adam.zero_grad()
@@ -104,6 +106,11 @@ class _Prompt:
     rows: Sequence[Row]
     instead: Sequence[Outputs]
     whole: float
+
+    @property
+    def size(self) -> int:
+        """Bytes of the outputs that a learner mixes, at least."""
+        return sum(each.nbytes for outputs in self.instead for each in outputs.values())
 
     @classmethod
     def of(cls, end: Ends, n: int) -> "_Prompt":

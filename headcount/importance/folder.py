@@ -4,6 +4,7 @@ Needs neither torch nor pandas, so that a taken folder is refused at once.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, final
@@ -13,6 +14,7 @@ from headcount.core import (
     PLACE,
     HeadTable,
     InputError,
+    JsonObject,
     ResumePolicy,
     amount,
     check_is_folder,
@@ -191,8 +193,9 @@ def scored_table(heads: HeadTable, columns: Mapping[str, object], folder: Path) 
         folder: Folder, whose table may have scores of an earlier assessment.
     """
     table = results.read_head_table(folder) or heads
-    earlier = set(COLUMNS)
-    if (folder / ImportanceRecord.FILE).exists():
-        earlier |= {*ImportanceRecord.read(folder).columns}
+    earlier, path = set(COLUMNS), folder / ImportanceRecord.FILE
+    with suppress(InputError):  # a damaged or interrupted one, without its seals: it is replaced
+        found = JsonObject.read(path, ImportanceRecord.COMMAND, ImportanceRecord.FOLDER)
+        earlier |= {*ImportanceRecord.from_json(found).columns}
     frame = table.frame.drop(columns=[name for name in table.frame if name in earlier])
     return HeadTable(frame.assign(**dict(columns)))

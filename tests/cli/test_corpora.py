@@ -147,7 +147,7 @@ def test_a_column_that_is_not_there_is_refused_before_a_model_is_loaded(
         COMMANDS[name], bert, sources[0], "--columns", "review"
     )
     assert (
-        "Expected columns for text, words, target, second, image, got one for 'label'"
+        "Expected columns for text, words, target, second, image, links, got one for 'label'"
         in refused(COMMANDS[name], bert, sources[0], "--columns", "label=stars")
     )
 

@@ -27,6 +27,7 @@ SKILLS = ("skills", "{llama}", "--lengths", 150, "--depths", 0.5, "--prompts", 4
 CACHE = ("cache", "{llama}", "--lengths", 150, 200, "--per-length", 2, "--needles", 1)
 CACHE = (*CACHE, "--recent", 40, "--score", "distance")
 EXPLAIN = ("explain", "{llama}", "The old dog", "--target", " barked", "--together", 1)
+LEARNED = (*EXPLAIN[:2], "--prompts", "{prompts}", "--effects", "estimate", "--circuit")
 EVOLVE = ("evolve", "{bert}", SAMPLE, "--occurrences", 5, "--types", 8, "--clusters", 6)
 GATES = ("importance", "{bert}", *TASK, "--methods", "causal-gates")
 TRAIN = ("train", "translation", "--data", PARALLEL, "--columns", "source=0", "target=1")
@@ -78,6 +79,8 @@ COUNTS: dict[str, tuple[tuple[object, ...], str]] = {
     ),
     "evolve how.occurrences": ((*EVOLVE, "--occurrences"), "Expected at least 2 tokens with"),
     "explain how.draws": ((*EXPLAIN, "--draws"), MEMORY),
+    "explain how.learners": ((*LEARNED, "--steps", 2, "--learners"), MEMORY),
+    "explain how.steps": ((*LEARNED, "--steps"), DAY),
     "finetune updates": (("finetune", "{bert}", *SPLITS, "--set", "updates={many}"), DAY),
     "importance how.samples": (("importance", "{bert}", *TASK, "--samples"), MEMORY),
     "importance how.starts": ((*GATES, "--starts"), MEMORY),

@@ -476,7 +476,7 @@ def test_what_is_not_ours_is_not_replaced(bert: Path, data: list[Path], tmp_path
     status, _, errors = run("prune", bert, data, out, *more)
     assert status == 2 and f"This run reads {out / 'analysis'}, but" in errors
     status, _, errors = run("prune", bert, data, out, *more, "--corpus", out / "analysis/run.json")
-    assert status == 2 and "Expected a file ending in .txt" in errors
+    assert status == 2 and "run.json: expected a .tsv, .csv" in errors
     (tmp_path / "new.state").mkdir()
     (tmp_path / "new.state" / "thesis.txt").touch()
     for how in ((), ("--overwrite",), ("--resume",)):

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 import headcount
-from headcount.corpora.tokenizing import is_punctuation
+from headcount.corpora.spelling import is_punctuation
 from headcount.measures import Sides, Trait, entries_of
 from headcount.models import Loaded
 from headcount.pages import write_report

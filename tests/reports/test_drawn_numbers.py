@@ -152,7 +152,7 @@ def test_effects_are_ordered_and_hollow_within_chance(scored: Analysis):
 
 def test_correlations_of_scores(scored: Analysis):
     matrix = scored.importance and scored.importance.agreement
-    figure = agreement(matrix)
+    figure = agreement(scored.importance)
     assert figure is not None and matrix is not None
     (axes,) = figure.axes
     for text in axes.texts:

@@ -163,7 +163,7 @@ def _maps(loaded: Loaded, text: str) -> list[Float[np.ndarray, "head query key"]
     """The attention weights of every layer on a text, from the stock model."""
     encoded = loaded.tokenizer(text, return_tensors="pt")  # type: ignore[misc]
     model = loaded.model
-    before = model.config._attn_implementation
+    before = model.config._attn_implementation or "sdpa"
     model.set_attn_implementation("eager")
     try:
         with torch.inference_mode():

@@ -105,7 +105,7 @@ def main() -> None:
     for others in circuits.others.unique():
         none, whole = predicted(others, [set()]), predicted(others, [every])
         print(f"{others}: {whole:.4f} nats with all heads, {none:.4f} without any")
-        here = [row for row in circuits.to_dict(orient="records") if row["others"] == others]
+        here = [row for row in pd.DataFrame(circuits).to_dict("records") if row["others"] == others]
         for row in {row["names"]: row for row in here}.values():
             kept = [heads_of(each) for each in row["names"].split(" | ")]
             value = (predicted(others, kept) - none) / (whole - none)

@@ -267,5 +267,5 @@ class _Comparison:
         """Numbers of every part at tokens that are no padding: [token, part]."""
         for mask in self.run.masks:
             if mask.shape == each.shape[:2]:
-                return each[mask]
+                return each[mask.to(each.device)]
         return each.reshape(-1, each.shape[-1])

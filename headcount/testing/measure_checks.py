@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 
 from headcount.analysis import totals
-from headcount.core import LayerId
+from headcount.core import LayerId, amount
 from headcount.corpora import Corpus
 from headcount.measures import MEASURES, REGISTRY, Sums
 from headcount.models import Loaded
@@ -68,7 +68,7 @@ def _compare(found: Mapping[LayerId, Sums], other: Mapping[LayerId, Sums], what:
     for name, numbers in mine.items():
         names = [f"{name} of head {number}" for number in range(len(numbers))]
         expect_same(numbers, others[name], what, names)
-    return f"{len(mine)} columns the same {what}"
+    return f"{amount(len(mine), 'column')} the same {what}"
 
 
 def _read(family: Family = "gpt2") -> tuple[Known, list[str]]:
@@ -90,7 +90,7 @@ def numbers(given: MeasureSubject) -> str:
                 expect(found.shape == (size,), f"{name} is of {tuple(found.shape)}, not ({size},)")
                 expect(found.is_floating_point(), f"{name} is {found.dtype}")
                 expect(not found.isinf().any(), f"{name} is infinite: {found.tolist()}")
-    return f"{len(given.measure.names())} columns"
+    return f"{amount(len(given.measure.names()), 'column')}"
 
 
 @check("laws")
@@ -122,7 +122,7 @@ def resumes(given: MeasureSubject) -> str:
     for sums in found.values():
         with tempfile.TemporaryDirectory() as folder:
             assert_round_trip(sums, Path(folder))
-    return f"{len(found)} layers"
+    return f"{amount(len(found), 'layer')}"
 
 
 @check("laws")
@@ -156,7 +156,7 @@ def twin(given: MeasureSubject) -> str:
         expected = np.concatenate([np.asarray(each[name], float) for each in slow])
         names = [f"{name} of {head}" for head in known.heads]
         expect_same(numbers, expected, "by the twin", names)
-    return f"{len(found)} columns the same by the twin"
+    return f"{amount(len(found), 'column')} the same by the twin"
 
 
 def _maps(loaded: Loaded, text: str) -> list[Float[np.ndarray, "head query key"]]:
@@ -187,7 +187,7 @@ def words(given: MeasureSubject) -> str:
         expect_words(f"the group of {column.key}", column.group)
         expect_words(f"the meaning of {column.key}", column.about)
         expect_words(f"0.5 of {column.key}, as it is shown,", column.show(0.5))
-    return f"{len(its.columns)} columns"
+    return f"{amount(len(its.columns), 'column')}"
 
 
 MEASURE_CHECKS = (numbers, adds, neutral, resumes, needs, trace, twin, words)

@@ -44,7 +44,7 @@ def test_is_the_textbook(name: str, tmp_path: Path):
     whole = reduce(lambda a, b: a + b, parts)
     laws.assert_adds(whole, [LearnedSink.of(attend([each])) for batch in made for each in batch])
     laws.assert_round_trip(whole, tmp_path)
-    laws.assert_columns(whole, NUM_HEADS, nats=0)
+    laws.assert_columns(whole, NUM_HEADS, nats=0.0)
     case = Case([example for batch in made for example in batch], {LearnedSink: whole})
     expected = learned_sink.over_corpus(case.textbook(A=lambda e: e.A))
     assert 0.2 < min(expected) < max(expected) < 0.8
@@ -54,7 +54,7 @@ def test_is_the_textbook(name: str, tmp_path: Path):
 def test_rounding_is_not_below_zero():
     whole = LearnedSink.of(attend([example for batch in batches("self") for example in batch]))
     assert (whole.none < 0).any()
-    laws.assert_columns(whole, NUM_HEADS, nats=0)
+    laws.assert_columns(whole, NUM_HEADS, nats=0.0)
 
 
 @contextmanager

@@ -2,8 +2,6 @@
 
 import os
 from collections.abc import Callable
-from contextlib import redirect_stderr
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,6 @@ import pytest
 import torch
 from transformers import BertModel
 
-from headcount.commands import main
 from headcount.commands.stopping import advice, full_disk
 from headcount.core import read_arrays
 from tests.cli.conftest import SAMPLE, headcount

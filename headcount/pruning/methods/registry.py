@@ -67,8 +67,8 @@ def chosen(method: Method, context: PruningContext, keep: Keep) -> Selection:
         fits = dict(left) == dict(keep) if isinstance(keep, Mapping) else left.total() == keep
         if not fits or pruned - {*context.units.heads}:
             raise PluginError(
-                f"Expected {amount(keep, 'head')} of those that can be pruned to be kept by {method.name} of "
-                f"the plug-in {origin}, got {left.total()}, and {len(pruned)} pruned. {REPAIR}"
+                f"Expected {amount(keep, 'head')} of those that can be pruned to be kept by "
+                f"{method.name} of the plug-in {origin}, got {left.total()}, and {len(pruned)} pruned. {REPAIR}"
             )
     return found
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from fnmatch import fnmatch
+from importlib.resources import files
 from itertools import count
 from pathlib import Path
 from typing import Any, cast, get_args, get_type_hints
@@ -18,6 +19,7 @@ from tests import saved
 from tests.cli.conftest import PARALLEL, SAMPLE, headcount
 from tests.cli.test_coreference import TEXT
 
+SHIPPED = Path(str(files("headcount") / "data" / "prompts" / "indirect-objects.jsonl"))
 MANY = 10**9
 """More than any of these commands can do in a day, or hold."""
 
@@ -151,9 +153,16 @@ def places(
         "b": "\n\n".join(sentences[20:30]) + "\n\n",
         "coreference": TEXT.format(0) + TEXT.format(1),
         "pairs": "A dog barked.\tEin Hund bellte.\nHe sleeps.\tEr bellte.\n",
+        "prompts": "".join(SHIPPED.read_text(encoding="utf-8").splitlines(True)[:4]),
         "gold": "0-0 1-1 2-2 3-3\n0-0 1p1\n",
     }
-    ends = {"a": ".conllu", "b": ".conllu", "coreference": ".conll", "pairs": ".tsv"}
+    ends = {
+        "a": ".conllu",
+        "b": ".conllu",
+        "coreference": ".conll",
+        "pairs": ".tsv",
+        "prompts": ".jsonl",
+    }
     found = {name: folder / f"{name}{ends.get(name, '')}" for name in texts}
     for name, text in texts.items():
         found[name].write_text(text, encoding="utf-8")

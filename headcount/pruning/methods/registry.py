@@ -68,7 +68,8 @@ def chosen(method: Method, context: PruningContext, keep: Keep) -> Selection:
         if not fits or pruned - {*context.units.heads}:
             raise PluginError(
                 f"Expected {amount(keep, 'head')} of those that can be pruned to be kept by "
-                f"{method.name} of the plug-in {origin}, got {left.total()}, and {len(pruned)} pruned. {REPAIR}"
+                f"{method.name} of the plug-in {origin}, got {left.total()}, and {len(pruned)} "
+                f"pruned. {REPAIR}"
             )
     return found
 

@@ -29,6 +29,7 @@ OTHERS = {
     "each.name": "a name",
     "self.pieces": "of a vocabulary",
     "number": "at least two",
+    "keep": "of a budget, by site or in all",
     "limit": "of a model, which reads more than one token",
     "len(start) + 2": "at least two",
     "loaded.max_length": "of a model",

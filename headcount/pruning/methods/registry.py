@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import cast
 
-from headcount.core import OURS, REPAIR, InputError, PluginError, amount, check_known, guarded
+from headcount.core import OURS, REPAIR, InputError, PluginError, check_known, guarded
 from headcount.models import unchanged
 from headcount.pruning.budget import Keep
 from headcount.pruning.context import PruningContext
@@ -67,9 +67,8 @@ def chosen(method: Method, context: PruningContext, keep: Keep) -> Selection:
         fits = dict(left) == dict(keep) if isinstance(keep, Mapping) else left.total() == keep
         if not fits or pruned - {*context.units.heads}:
             raise PluginError(
-                f"Expected {amount(keep, 'head')} of those that can be pruned to be kept by "
-                f"{method.name} of the plug-in {origin}, got {left.total()}, and {len(pruned)} "
-                f"pruned. {REPAIR}"
+                f"Expected {keep} heads of those that can be pruned to be kept by {method.name} of "
+                f"the plug-in {origin}, got {left.total()}, and {len(pruned)} pruned. {REPAIR}"
             )
     return found
 

@@ -110,7 +110,7 @@ class Explain(CorpusArguments, BesideCommand["explanation.Explained"]):
         if not self.texts and (names := list(self.text_columns or ())):
             raise InputError(
                 f"Expected --texts for the column {names[0]!r}, got none. Columns of prompts are "
-                f"named --columns {PROMPT}.{names[0]}=NAME."
+                f"named --columns {PROMPT}=NAME {PROMPT}.target=NAME {PROMPT}.against=NAME."
             )
         return self.read(self.texts) if self.texts else None
 

@@ -7,8 +7,9 @@ A `.jsonl` has such an object on every line; `against` and `corrupt` may be left
 have such columns.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import islice
 from math import isnan
 from pathlib import Path
 from typing import Any, final
@@ -98,7 +99,7 @@ def read_prompts(data: Data, columns: Columns | None = None) -> tuple[Prompt, ..
     if unknown := [name for name in columns or {} if name not in _NAMES]:
         raise InputError(
             f"Expected columns of prompts ({', '.join(_NAMES)}), got {unknown[0]!r}. Write "
-            "prompt=NAME and prompt.target=NAME."
+            "prompt=NAME, prompt.target=NAME and prompt.against=NAME."
         )
     named = {name: name for name in _NAMES} | keys_of(columns)
     rows = read_rows_of(given, named if not is_numbered(columns) else columns, _EXPECTED)
@@ -117,14 +118,25 @@ def _prompt(
     """The prompt in a row; a cell without text is none."""
     found = {name: row[column] for name, column in named.items() if column in row}
     cells = {name: cell for name, cell in found.items() if not _is_gap(cell)}
-    others = {*row} - {*named.values()}
-    is_text = all(isinstance(cell, str) for cell in cells.values())
-    if not is_text or not {*_NEEDED} <= {*found} or (others and not may_have_others):
+    others = [] if may_have_others else [field for field in row if field not in named.values()]
+    missing = [name for name in _NEEDED if name not in found]
+    no_texts = [name for name, cell in cells.items() if not isinstance(cell, str)]
+    if missing:
+        wrong = f"got none for {' and '.join(missing)} among the fields {_listed(row)}"
+    elif others:
+        wrong = f"got the unknown field {_listed(others)}"
+    elif no_texts:
+        wrong = f"got {cells[no_texts[0]]!r:.80} as {no_texts[0]}"
+    if missing or others or no_texts:
         raise InputError(
-            f"{origin}: expected {_EXPECTED}, got {dict(row)!r:.80}. Fix the row, or name the "
-            "columns: --columns prompt=NAME prompt.target=NAME."
+            f"{origin}: expected {_EXPECTED}, {wrong}. Fix the row, or name the columns to read: "
+            "--columns prompt=NAME prompt.target=NAME prompt.against=NAME."
         )
     return Prompt(**({name: None for name in _NEEDED} | cells), origin=origin)  # type: ignore[arg-type]
+
+
+def _listed(fields: Iterable[object]) -> str:
+    return ", ".join(repr(field) for field in islice(fields, 10))
 
 
 def _is_gap(cell: object) -> bool:

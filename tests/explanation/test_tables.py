@@ -32,10 +32,23 @@ def test_prompts_of_a_table(tmp_path: Path, suffix: str) -> None:
     first, second = read_prompts(data, NAMED)
     assert (first.prompt, first.target, first.against) == ("A, dog", " barked", " ran")
     assert (second.prompt, second.target, second.against) == ("The", " moon", None)
-    with pytest.raises(InputError, match="name the columns: --columns prompt=NAME prompt.target="):
+    with pytest.raises(InputError, match="name the columns to read: --columns prompt=NAME prompt.target="):
         read_prompts(data)
     with pytest.raises(InputError, match="Expected columns of prompts .*, got 'text'"):
         read_prompts(data, {"text": "question"})
+
+
+@pytest.mark.parametrize(
+    "row, wrong",
+    [
+        ({"prompt": "A", "answer": " b"}, "none for target among the fields 'prompt', 'answer'"),
+        ({"prompt": "A", "target": " b", "rival": " c"}, "the unknown field 'rival'"),
+        ({"prompt": "A", "target": 3}, "3 as target"),
+    ],
+)
+def test_what_is_wrong_with_a_row_is_named(row: dict[str, object], wrong: str) -> None:
+    with pytest.raises(InputError, match=f"row 1: expected an object .*, got {wrong}. Fix the row"):
+        read_prompts([row])
 
 
 def test_columns_may_be_numbered(tmp_path: Path) -> None:

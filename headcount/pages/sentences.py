@@ -285,13 +285,14 @@ def not_tested(run: Analysis) -> str:
     """
     few = few_of(run)
     reasons = [*dict.fromkeys(why.says for why in few.values())]
-    if nothing_tested(run):
-        return f"Nothing was tested: {'; '.join(reasons)}." if reasons else "Nothing was tested."
+    begin = "Nothing was tested" if nothing_tested(run) else "Not tested"
+    if nothing_tested(run) and len(reasons) < 2:
+        return f"{': '.join([begin, *reasons])}."
     parts = []
     for says in reasons:
         names = [label_of(trait) for trait, why in few.items() if why.says == says]
         parts.append(f"{numbers.listed(names)} ({says})")
-    return f"Not tested: {'; '.join(parts)}." if parts else ""
+    return f"{begin}: {'; '.join(parts)}." if parts else ""
 
 
 def first_token(run: Analysis) -> str:

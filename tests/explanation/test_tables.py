@@ -32,7 +32,9 @@ def test_prompts_of_a_table(tmp_path: Path, suffix: str) -> None:
     first, second = read_prompts(data, NAMED)
     assert (first.prompt, first.target, first.against) == ("A, dog", " barked", " ran")
     assert (second.prompt, second.target, second.against) == ("The", " moon", None)
-    with pytest.raises(InputError, match="name the columns to read: --columns prompt=NAME prompt.target="):
+    with pytest.raises(
+        InputError, match="name the columns to read: --columns prompt=NAME prompt.target="
+    ):
         read_prompts(data)
     with pytest.raises(InputError, match="Expected columns of prompts .*, got 'text'"):
         read_prompts(data, {"text": "question"})

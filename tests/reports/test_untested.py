@@ -77,6 +77,12 @@ def test_none_is_never_said_where_nothing_was_tested(run: Analysis):
     assert all(MISSING in card.profile.note for card in view.cards if card.profile)
 
 
+def test_traits_are_named_where_several_reasons_forbade_all_tests(run: Analysis):
+    other = replace(FEW, says="at most 3 cases in 2 texts, 100 in 10 are needed")
+    found = headline(untested(with_record(run, {"first": FEW, "rare": other})))
+    assert found.startswith(f"Nothing was tested: first token ({MISSING}); rare words (at most 3 ")
+
+
 @pytest.mark.parametrize("texts, where", [(1, "this text"), (3, "these 3 texts")])
 def test_few_texts_are_named(run: Analysis, texts: int, where: str):
     few = with_record(run, {}, FewTexts(texts=texts, tokens=9000))

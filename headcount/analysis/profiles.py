@@ -81,7 +81,7 @@ class RelationNames:
 
     @property
     def every(self) -> list[tuple[TraitEntry, str]]:
-        """All of them, each with the trait that it is of."""
+        """All of them, each with its trait."""
         return [
             *((SYNTAX, name) for name in self.relations),
             *((LINKS, name) for name in self.links),

@@ -9,7 +9,7 @@ from headcount.numbers import ends, percent
 from headcount.results import RANDOM, find, select
 
 FAR = 8000
-"""Number of tokens at which the size of the cache is said."""
+"""Number of tokens at which the size of the cache is stated."""
 
 
 def cache_document(found: PlannedCache) -> Document:
@@ -55,17 +55,16 @@ def _chosen(found: PlannedCache) -> str:
     which = "drawn at random"
     if record.score != RANDOM:
         which = f"those with the lowest score {record.score}, at most {record.cut:.2g}"
-    able = "all groups"
+    able = "the cache"
     if record.able < num:
-        able = f"the {amount(record.able, 'group')} that could stream"
+        able = f"the cache of the {amount(record.able, 'group')} that could stream"
     scored = ""
     if record.asked is not None:
         scored = f" Retrieval is scored on the {record.found} of {record.asked} needles it found."
     return (
         f"Of the {amount(num, 'key/value group')} of {record.model}, {streaming} keep the first "
         f"{record.sink} and the last {amount(record.recent, 'token')} only (they stream): {which}. "
-        f"At {FAR:,} tokens {able} together hold {percent(kept)} of the keys that they "
-        f"would.{scored}"
+        f"At {FAR:,} tokens {able} is {percent(kept)} as large.{scored}"
     )
 
 
@@ -87,11 +86,11 @@ def _verdict(found: PlannedCache) -> str:
     if plan is random or few_draws(found.record.draws):
         return under
     if plan.against_random_low > 0:
-        better = "more than chance explains"
+        better = "beyond chance"
     elif plan.against_random_high < 0:
         better = "worse than chance: choose another --score"
     else:
-        better = "no more than chance explains: ask more needles, or choose another --score"
+        better = "within chance: ask more needles, or choose another --score"
     return (
         f"{under} Plans with as many random groups find {percent(random.right)}; the difference "
         "from "

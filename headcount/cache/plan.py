@@ -170,7 +170,7 @@ class CacheOptions:
     """Number of questions for the next sentence in each."""
     draws: int = ENOUGH_DRAWS
     """Number of random plans that the plan is compared with. Each takes as long to judge as the
-    plan itself; with fewer than 5, nothing is said about chance."""
+    plan itself; with fewer than 5, no sentence compares it with chance."""
     chat: bool = False
     """Whether needles are hidden in a user's message in the tokenizer's chat template; in raw text
     by default."""

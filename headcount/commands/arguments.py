@@ -340,7 +340,7 @@ def recorded(command: Any) -> dict[str, Any]:
 
     A folder says where something lies on one machine, so a path is recorded by its name.
 
-    The options that a command shares with the library, its field `how`, stand beside the others,
+    The options that a command shares with the library, its field `how`, are listed with the others,
     and so do those that its help shows in boxes.
     """
     found = _to_jsonable(asdict(command))

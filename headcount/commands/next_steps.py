@@ -8,10 +8,10 @@ from headcount import models
 UPDATES = 2000
 """Number of updates of the further training that is proposed."""
 PLACEHOLDER_CORPUS = "CORPUS"
-"""What stands in a command for texts or images to look at, which the user has not named."""
+"""Placeholder in a command for texts or images that the user did not name."""
 
 PLACEHOLDER_TEST = "TEST_FILE"
-"""What stands in a command for test data, which the user has not named."""
+"""Placeholder in a command for test data that the user did not name."""
 
 
 def given(arguments: Any, kind: type[Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ A command that does not end at once (it computes outside of Python, or saves) ha
 schedulers kill it after 10 or more. What it wrote stays complete.
 
 Advice: what a user can do about an error of the system, such as a full disk, which ends a command;
-and torchrun is told why a process ends.
+and torchrun learns why a process ends.
 """
 
 import errno

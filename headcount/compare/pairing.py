@@ -10,8 +10,8 @@ $$\min_\pi \sum_h \lVert z_A(h) - z_B(\pi(h)) \rVert$$
 
 Numbers that chose pairs agree over them by construction. So correlations are of held-out numbers:
 traits of one role over pairs chosen by the traits of all other roles, and columns of the head
-table (confidence, importance), which choose nothing. They stand beside those of random pairs within
-the site, and of pairs whose second heads are shuffled within their layers: the part that the depth
+table (confidence, importance), which choose nothing. They are compared with those of random pairs
+within the site, and of pairs whose second heads are shuffled within their layers: the part that the depth
 of a head alone explains.
 
 Reference: The Hungarian Method for the Assignment Problem (Kuhn, 1955),

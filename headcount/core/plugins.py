@@ -1,4 +1,4 @@
-"""Plug-ins: code of others that a process may load, where it is from, and what is said if it fails.
+"""Plug-ins: code of others that a process may load, where it is from, and the error if it fails.
 
 The environment variable `HEADCOUNT_PLUGINS` lists them all, separated as paths are: files
 (`my.py`), names of installed packages, and `installed` for every installed package that has entry

@@ -177,7 +177,7 @@ def register(thing: Thing) -> Thing:
     ... class Mine(headcount.importance.Score): ...
 
     Raises:
-        InputError: If it is of no family or has no name, or the name exists.
+        InputError: If it belongs to no family or has no name, or the name exists.
     """
     place, name = getattr(thing, "registry", None), getattr(thing, "name", None)
     if not (isinstance(place, str) and isinstance(name, str) and name):

@@ -95,7 +95,7 @@ def latest(file: Path, read: Callable[[Path], T], held: Callable[[T], str]) -> T
         put(earlier, file)  # so that the next save keeps a state that can be read
         warnings.warn(
             f"{str(error).removesuffix(START_AGAIN)}The state saved before it takes its place, and "
-            f"what came after it is computed again: it holds {held(found)}",
+            f"the later ones are computed again: it holds {held(found)}",
             stacklevel=2,
         )
         return found

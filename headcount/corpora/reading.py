@@ -120,7 +120,7 @@ def _rows(source: Source, columns: Columns | None, roles: ColumnSpec) -> Iterato
         if any(role.may_be_chat for role in roles.values()) and {*PART_NAMES, *CHAT_NAMES} & {
             *found
         }:
-            return found  # what stands beside the messages, or in parts, counts too
+            return found  # fields beside the messages, or in parts, count too
         tops = (name.partition(".")[0] for name in found)  # of pictures, which are objects
         return choose([*found, *tops], columns, roles, str(source)).values()
 

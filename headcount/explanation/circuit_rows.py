@@ -1,6 +1,6 @@
 r"""Rows of circuits: how much of a prediction is left with some heads only.
 
-The others give what they give in the second prompt, or their means, zero, or what they give in
+The others write what they write in the second prompt, or their means, zero, or what they write in
 other prompts.
 
 $$f(S) = \frac{m(S) - m(\emptyset)}{m(H) - m(\emptyset)}, \qquad

@@ -41,7 +41,7 @@ class Explain(CorpusArguments, BesideCommand["explanation.Explained"]):
     against: str | None = None
     """Its rival; without one, the log-probability of the target is explained."""
     corrupt: str | None = None
-    """A second prompt with another answer; heads give what they give there."""
+    """A second prompt with another answer, from which heads are patched."""
     prompts: str | None = None
     """Table of prompts in place of one (.jsonl, .csv, .tsv or .parquet with prompt, target, against
     and corrupt; --columns prompt=NAME prompt.target=NAME for other names), or ours:

@@ -252,8 +252,8 @@ def _certain(found: Explained) -> str:
         return ""
     heads = amount(len(found.of(found.measured[0])), "head")
     return (
-        f"An interval is of one head alone. After Holm's correction for {heads}, those with * have "
-        f"an effect (p < {ALPHA:g}). Number of heads that have one: {', '.join(numbers)}."
+        f"Each interval covers one head alone. After Holm's correction for {heads}, those with * "
+        f"have an effect (p < {ALPHA:g}). Number of heads that have one: {', '.join(numbers)}."
     )
 
 

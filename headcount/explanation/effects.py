@@ -173,7 +173,7 @@ class Corrupt(Replacement):
 
     name = "corrupt"
     label = "from the second prompt"
-    about = "what is lost if the head gives what it gives in the second prompt"
+    about = "what is lost if the head writes what it writes in the second prompt"
     source = "Vig et al., 2020, arXiv:2004.12265"
     needs = frozenset({"second"})
 
@@ -188,7 +188,7 @@ class Restored(Replacement):
 
     name = "restored"
     label = "into the second prompt"
-    about = "what the second prompt gains if the head gives what it gives in the first"
+    about = "what the second prompt gains if the head writes what it writes in the first"
     source = "Meng et al., 2022, arXiv:2202.05262"
     needs = frozenset({"second"})
     into_second = True
@@ -206,7 +206,7 @@ class Estimate(Direct):
     label = "estimate of patching"
     about = (
         "gradient times the difference of the head's outputs, an estimate of what is lost if it "
-        "gives what it gives in the second prompt"
+        "writes what it writes in the second prompt"
     )
     source = "Nanda, 2023, neelnanda.io/attribution-patching"
     needs = frozenset({"second"})
@@ -231,7 +231,7 @@ class _Integrated(Direct):
 
 _INTEGRATED = (
     "the mean gradient over {} steps from the second prompt's embeddings to the first's, times the "
-    "difference of the head's outputs, an estimate of what is lost if it gives what it gives in "
+    "difference of the head's outputs, an estimate of what is lost if it writes what it writes in "
     "the second prompt"
 )
 

@@ -33,7 +33,7 @@ class ExplainOptions:
     first: bool = False
     """Read the first token of a target of several tokens, in place of their joint probability."""
     chat: bool = False
-    """Write prompts as a user's message of the model's chat template; as they are by default."""
+    """Write prompts as a user's message in the model's chat template."""
     template: tuple[str, ...] = ()
     """Values for the chat template as NAME=VALUE, such as enable_thinking=false; VALUE is JSON, or
     else a text."""
@@ -45,9 +45,9 @@ class ExplainOptions:
     """Tokens at which heads are replaced: those of a word of the prompt, wherever it stands, or
     last, where the prediction is made; all by default."""
     query: str | None = None
-    """Word whose look at another is knocked out; by default the tokens that predict."""
+    """Word that may not look at --key; by default the tokens that predict."""
     key: str | None = None
-    """Word that is not seen, wherever it stands; by default the target where the prompt has it."""
+    """Word that --query may not look at; by default the target, wherever the prompt has it."""
     together: tuple[int, ...] = (1, 3, 5, 10)
     """Numbers of the best heads that are replaced together."""
     circuit: bool = False

@@ -198,7 +198,7 @@ class ExplanationRecord(ModelRecord):
     means_over: str
     """What the means of heads' outputs are over."""
     nothing: float = float("nan")
-    """What is predicted if all heads give what those outside a circuit give, by the first of the
+    """What is predicted if all heads write what those outside a circuit write, by the first of the
     complements, in nats; NaN without circuits."""
     stable: str = ""
     """Ranking of the stable circuit; empty if there is none."""

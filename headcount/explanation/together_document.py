@@ -27,7 +27,7 @@ def together_blocks(found: Explained) -> Iterator[Block]:
 
 
 def chosen_words(found: Explained) -> str:
-    """On which prompts the best heads were chosen, and what stands beside them."""
+    """On which prompts the best heads were chosen, and what they are compared with."""
     chosen = (
         "The best heads of each half of the prompts were chosen on the other half."
         if found.is_split

@@ -118,7 +118,7 @@ def _numbers(scores: object, key: str, heads: Heads, origin: Origin) -> Scores:
     if not isinstance(scores, Mapping):
         wrong = f"got {type(scores).__name__}"
     elif unknown := [place for place in scores if place not in sizes]:
-        wrong = f"got numbers of {_named(unknown[0])}, which the model has not"
+        wrong = f"got numbers of {_named(unknown[0])}, which the model lacks"
     else:
         for place, size in sizes.items():
             each = torch.as_tensor(scores.get(place, ())).detach().cpu()

@@ -55,7 +55,7 @@ class Report:
     """Heads worth a look."""
     cards: tuple[Card, ...]
     nothing: tuple[str, str]
-    """What is said of a head that shows no role or tendency, in words and in a sentence."""
+    """The words, and the sentence, for a head that shows no role or tendency."""
     absent: tuple[tuple[str, str], ...]
     """What no head does: the words that name it, and a sentence."""
     roles: Mapping[str, RoleEntry]

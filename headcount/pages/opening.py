@@ -205,7 +205,7 @@ def opening(run: Analysis, found: Found, given: Given | None = None) -> Opening:
 
 
 def nearest(run: Analysis, role: str) -> str | None:
-    """A sentence on the head that comes nearest to a role; None if that was not tested.
+    """A sentence on the head that is nearest to a role; None if that was not tested.
 
     The first half of the corpus chose the head; its numbers are those of the other half.
 
@@ -220,7 +220,11 @@ def nearest(run: Analysis, role: str) -> str | None:
         if trait.role == role and trait.verdict != "untested" and trait.first_gain > 0
     ]
     best: TraitStrength | None = max(tested, key=lambda each: each.first_gain, default=None)
-    return best and f"No head is {role}: {best.head} comes nearest. It {finding(best)}."
+    if best is None:
+        return None
+    if not any(trait.is_beyond_chance for trait in tested):
+        return f"No head is {role}: none is clearly beyond chance."
+    return f"No head is {role}. The nearest is {best.head}: it {finding(best)}."
 
 
 def story(run: Analysis, given: Given | None = None) -> list[str]:

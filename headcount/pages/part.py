@@ -131,7 +131,7 @@ class Keeping:
     about: str
     """What chose the heads."""
     source: str
-    """What stands before its button; empty if that is said by the one before."""
+    """The text before its button; empty if the one before has it."""
     kept: tuple[str, ...]
     """Names of the kept heads."""
     method: str = ""

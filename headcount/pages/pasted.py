@@ -10,7 +10,7 @@ from headcount.models import LoadOptions
 from headcount.tasks import TaskOptions
 
 PLACEHOLDER = "DEV_FILE"
-"""What stands in a command for the development data, which the user has not named."""
+"""Placeholder in a command for development data that the user did not name."""
 DEFAULTS: Mapping[str, object] = {
     each.name: None if each.default is MISSING else each.default
     for each in (*fields(LoadOptions), *fields(TaskOptions), *fields(HowRead))

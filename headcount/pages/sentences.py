@@ -31,7 +31,7 @@ def headline(found: Sequence[Leading | None]) -> str:
     if rest == total:
         who = "The only head shows no" if total == 1 else f"None of the {total:,} heads shows a"
         return f"{who} role or tendency."
-    parts = [f"{numbers.count(role)} {_has(role)} a role" if role else "none has a role"]
+    parts = [f"{_who(role, total)} {_has(role)} a role"]
     if some := num_borderline(found):
         parts[0] += f" ({numbers.count(some)} borderline)"
     if tend:
@@ -39,12 +39,18 @@ def headline(found: Sequence[Leading | None]) -> str:
         parts.append(f"{numbers.count(tend)} {verb}a tendency")
     if rest:
         parts.append(f"{numbers.count(rest)} neither")
-    kinds = kinds_sentence(found)
-    return f"Of {numbers.of(total, 'head', 'heads')}, {numbers.listed(parts)}. {kinds}."
+    return f"{numbers.listed(parts)}. {kinds_sentence(found)}."
+
+
+def _who(number: int, total: int) -> str:
+    """How many heads of all, as the subject of a sentence."""
+    if number == total:
+        return f"All {total:,} heads" if total > 1 else "The only head"
+    return f"{number:,} of {total:,} heads" if number else f"None of the {total:,} heads"
 
 
 def _has(number: int) -> str:
-    return "has" if number == 1 else "have"
+    return "has" if number < 2 else "have"
 
 
 def by_chance(null: Sequence[Sequence[str]]) -> str:
@@ -243,12 +249,9 @@ def headline_of(run: Analysis, found: Sequence[Leading | None]) -> str:
     known = [each for each in (first_token(run), learned_sinks(run)) if each]
     if nothing_tested(run):
         return " ".join([missing, *known])
-    what = "Of the tested traits" if missing else ""
-    if where:
-        what = f"Of the traits tested in {where}" if missing else f"In {where}"
     found_words = headline(found)
-    if what:
-        found_words = f"{what}, {found_words[0].lower()}{found_words[1:]}"
+    if where:
+        found_words = f"In {where}, {found_words[0].lower()}{found_words[1:]}"
     return " ".join([found_words, *known, *filter(None, [missing])])
 
 
@@ -264,7 +267,7 @@ def _texts(record: RunRecord) -> str:
 
 
 def nothing_words(run: Analysis) -> str:
-    """What is said of a head that shows no role or tendency."""
+    """The words for a head that shows no role or tendency."""
     return "nothing was tested" if nothing_tested(run) else "no role or tendency"
 
 
@@ -274,7 +277,7 @@ def nothing_sentence(run: Analysis) -> str:
     if nothing_tested(run):
         return missing
     if missing:
-        return f"Of the tested traits none is both beyond chance and strong enough. {missing}"
+        return f"No tested trait is both beyond chance and strong enough. {missing}"
     return "No role or tendency: no trait is both beyond chance and strong enough."
 
 

@@ -16,7 +16,7 @@ from headcount.results import (
     loss_unit,
     p_beside,
 )
-from headcount.statistics import power_of, smallest_seen
+from headcount.statistics import smallest_seen
 from headcount.vocabulary import WORTH, ColumnEntry
 
 SURE = 0.05
@@ -27,8 +27,6 @@ LARGE: Mapping[str, float] = {"loss": 0.05, "bleu": 0.5, "chrf": 0.5, "perplexit
 """Size beyond which an effect is counted, by quantity: the loss's unit, points of BLEU and chrF."""
 LARGE_SHARE = 0.01
 """That size of all other scores, which are shares or correlations."""
-SMALL: Mapping[str, float] = {"loss": 0.01}
-"""Effect whose power is said, in the loss's unit."""
 
 
 def verdict(effects: Iterable[Effect], record: ImportanceRecord) -> list[str]:
@@ -76,12 +74,7 @@ def _seen(tested: Sequence[Effect], record: ImportanceRecord) -> list[str]:
     if not error:
         return []
     least, unit = numbers.effect(smallest_seen(error, len(tested))), _unit(record)
-    said = f"Such a test sees an effect of {least} {unit} in 80\u202f% of cases"
-    small = SMALL.get(record.quantity)
-    if small is not None:
-        share = numbers.percent(power_of(small, error, len(tested)))
-        said += f", and one of {small:g} {unit} in {share}"
-    return [f"{said} (median over heads)."]
+    return [f"Effects below {least} {unit} are easily missed."]
 
 
 def _unit(record: ImportanceRecord) -> str:

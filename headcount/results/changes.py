@@ -138,7 +138,7 @@ class ControlChange(OwnJson):
 
 
 def p_beside(p: float, low: float, high: float) -> float:
-    """The p-value, or NaN if it contradicts the interval it stands beside.
+    """The p-value, or NaN if it contradicts its interval.
 
     Only records of earlier versions hold such pairs, which came from different tests.
 

@@ -123,7 +123,7 @@ def make_application(
             Exception: _failed,
         },
     )
-    application.router.redirect_slashes = False  # /look/ is told where to ask, as any other path
+    application.router.redirect_slashes = False  # /look/ gets the answer of any other path
     return application
 
 

@@ -38,7 +38,7 @@ class Serve(DeviceArguments, Command):
     token: bool = True
     """Require the random token in the printed address."""
     chat: bool = False
-    """Read texts as a user's messages in the model's chat template; as they are by default."""
+    """Read texts as a user's messages in the model's chat template."""
     template: tuple[str, ...] = ()
     """Values for the chat template as NAME=VALUE, such as enable_thinking=false; VALUE is JSON, or
     else a text."""

@@ -122,9 +122,9 @@ def _overlaps(overlaps: Sequence[Overlap]) -> tuple[Block, ...]:
     return (
         Heading("Which of the best heads are the same"),
         Text(
-            f"Of the {amount(overlaps[0].heads, 'best head')} by each score, so many are the same; "
-            f"chance shares {overlaps[0].expected:.1f}. Where a score meets itself stand the best "
-            "heads of its two halves, which is about the most that can be hoped for."
+            f"Of the {amount(overlaps[0].heads, 'best head')} by each score, two scores share as many "
+            f"as the table counts; chance shares {overlaps[0].expected:.1f}. The diagonal compares the "
+            "two halves of the data and is an upper limit for the other cells."
         ),
         Table.of(("best by", *map(_words, names)), rows, title),
     )

@@ -233,7 +233,7 @@ class FewShot:
         if left:
             none = "" if self.asked else ", so that no head has a score of function vectors"
             yield (
-                f"few-shot tasks of which the model has not more than half right are left out"
+                f"few-shot tasks that the model answers at most half right are left out"
                 f"{none}: {', '.join(left)}"
             )
 

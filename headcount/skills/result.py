@@ -173,7 +173,7 @@ class SkillsRecord(ModelRecord):
     """Tokens in front of repeated random tokens; none if one more random token stands there."""
     overlaps: tuple[Overlap, ...]
     """What the best heads of every two scores have in common, and those of two halves of each,
-    which is about the most that can be hoped for."""
+    an upper limit for the others."""
 
 
 @final

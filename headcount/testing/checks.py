@@ -25,7 +25,7 @@ from jaxtyping import Float
 from headcount.core import Document, Table, Text, amount, check_known
 
 Kind = Literal["laws", "truth", "nulls", "words"]
-"""What a check asks: what always holds, what is known, what chance does, or what is said."""
+"""What a check asks: what always holds, what is known, what chance does, or how it is worded."""
 State = Literal["passed", "failed", "expected", "left out"]
 """What became of a check; `expected` is a failure that was announced with its reason."""
 

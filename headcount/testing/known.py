@@ -61,7 +61,7 @@ class Known:
     # ------------------------------------------------------------ roles
 
     def analysis(self) -> Analysis:
-        """What is said of the heads."""
+        """What the analysis says of the heads."""
         with TemporaryDirectory() as folder:
             file = Path(folder) / "counts.txt"
             file.write_text("\n".join(f"{word} {count}" for word, count in counts().items()))

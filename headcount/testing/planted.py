@@ -47,7 +47,7 @@ FREQUENCY = TURN ** np.arange(HEAD_DIM // 2)
 """Radians that each pair of dimensions turns from one position to the next."""
 _OFFSET, _RECENT, _CONTENT = 4, 8, HEAD_DIM // 4
 """The pair by which an offset is found, whose cosine falls over 30 positions; the one by which a
-later key is told from an earlier one; and the first that hardly turns."""
+later key differs from an earlier one; and the first that hardly turns."""
 CONSTANT = 1e4
 """Constant of the residual stream, beside which all other numbers are small."""
 SHARP = 2000.0

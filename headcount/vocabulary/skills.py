@@ -21,7 +21,7 @@ class SkillEntry:
     source: str
     """Paper that describes the skill, and where the threshold is from."""
     where: str = ""
-    """What it is a score on, behind its label, where measures on other texts stand beside it."""
+    """What it is a score on, behind its label, where measures on other texts are shown, too."""
     has_signs: bool = False
     """Whether scores lie on both sides of zero."""
     digits: int = 2

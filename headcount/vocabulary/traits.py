@@ -40,7 +40,7 @@ class TraitEntry:
     finding: str = GIVES
     """The sentence with numbers."""
     is_of_cases: bool = False
-    """Whether a share of all queries is said as one of those that can look there."""
+    """Whether a share of all queries is stated as one of those that can look there."""
     by_chance: str = "chance explains"
     """What the null is where chance is the larger one, up to its number."""
     by_position: str = "position alone explains"

@@ -44,11 +44,11 @@ FIRST, BEFORE = ("first", "role"), ("previous", "tendency")
 
 def test_headline_counts_roles_tendencies_and_kinds():
     assert _headline(FIRST, FIRST, BEFORE, None) == (
-        "Of 4 heads, 2 have a role, 1 a tendency and 1 neither. "
+        "2 of 4 heads have a role, 1 a tendency and 1 neither. "
         "1 looks at the previous token and 2 look at the first token."
     )
     assert _headline(FIRST, FIRST, BEFORE, BEFORE, ("rare", "role"), ("self", "role")) == (
-        "Of 6 heads, 4 have a role and 2 a tendency. 2 look at the previous token, "
+        "4 of 6 heads have a role and 2 a tendency. 2 look at the previous token, "
         "1 looks at the token itself, 1 looks at rare words and 2 look at the first token."
     )
 
@@ -57,7 +57,7 @@ def test_headline_names_the_most_telling_kinds_first_and_a_sink_last():
     """Syntax and induction come before kinds of more heads; the rest is said to be left out."""
     kinds = ("next", "self", "previous", "previous", "induction", "separator", "first", "first")
     assert _headline(*((kind, "role") for kind in kinds)) == (
-        "Of 8 heads, 8 have a role. By main role or tendency, 1 looks at the token after an "
+        "All 8 heads have a role. By main role or tendency, 1 looks at the token after an "
         "earlier copy, 2 look at the previous token, 1 looks at the next token and 2 look at the "
         "first token."
     )
@@ -67,17 +67,17 @@ def test_headline_counts_borderline_roles():
     """Heads whose main role has an interval that reaches below the threshold."""
     sink, before = leads("first", "borderline"), leads("previous", "clear")
     assert headline([sink, sink, replace(sink, certainty="clear"), before]) == (
-        "Of 4 heads, 4 have a role (2 borderline). "
+        "All 4 heads have a role (2 borderline). "
         "1 looks at the previous token and 3 look at the first token (2 borderline)."
     )
 
 
 def test_headline_without_roles_and_without_anything():
     assert _headline(BEFORE, None) == (
-        "Of 2 heads, none has a role, 1 has a tendency and 1 neither. "
+        "None of the 2 heads has a role, 1 has a tendency and 1 neither. "
         "1 looks at the previous token."
     )
-    assert _headline(FIRST) == "Of 1 head, 1 has a role. 1 looks at the first token."
+    assert _headline(FIRST) == "The only head has a role. 1 looks at the first token."
     assert _headline(None, None) == "None of the 2 heads shows a role or tendency."
     assert _headline(None) == "The only head shows no role or tendency."
 

@@ -15,7 +15,7 @@ Departure: directions of X and Y below 1e-5 of the largest singular value, which
 represent, are left out. The measure is not symmetric: the first set is the lower
 layer, or the first model.
 
-Linear CKA stands beside it: `||Y'X||^2 / (||X'X|| ||Y'Y||)`, Frobenius norms of centred sets.
+Linear CKA is reported, too: `||Y'X||^2 / (||X'X|| ||Y'Y||)`, Frobenius norms of centred sets.
 Reference: Similarity of Neural Network Representations Revisited (Kornblith et al., 2019), section
 3, https://arxiv.org/abs/1905.00414
 """

@@ -99,7 +99,7 @@ def influence_rows(
 ) -> Iterator[EvolutionRow]:
     """The influence of every group on every layer; too small groups have none.
 
-    With a share of swapped tokens, `influence-swapped` stands beside `influence`: the same tokens
+    With a share of swapped tokens, `influence-swapped` joins `influence`: the same tokens
     are taken from the same sentences, in which other tokens were replaced.
     """
     groups = list(groups_of(tokens, chosen))

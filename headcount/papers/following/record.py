@@ -82,7 +82,7 @@ class FollowedCheckpoint:
     """Spearman's correlation of importance with that of the last checkpoint."""
     across_halves: float
     """The same between importance on one half of the data here and on the other half there, mean of
-    both ways. Its value at the last checkpoint is the most that noise allows."""
+    both ways. Its value at the last checkpoint is an upper limit set by noise."""
     confidence: float
     """Mean confidence of the heads."""
     confidence_low: float

@@ -318,7 +318,7 @@ def _claims(found: TunedMaps, sites: list[str]) -> Iterator[Text]:
             f"{len(gains)} of {amount(len(heads), 'head')}, most {best.head}: "
             f"{0.0 - factor * best.value:+.2f}, uncorrected 95 % interval "
             f"{0.0 - factor * best.high:+.2f} to {0.0 - factor * best.low:+.2f}; "
-            f"intervals above 0: {better}, of which chance explains {0.025 * len(heads):.1f} "
+            f"intervals above 0: {better}, where chance expects {0.025 * len(heads):.1f} "
             f"(binomial p = {p:.2g})",
         )
 

@@ -81,7 +81,7 @@ def findings(evolution: Evolution) -> list[Finding]:
 
 
 _Band = tuple[float, float, int, float]
-"""Smallest and largest difference over seeds, their number, and what chance explains."""
+"""Smallest and largest difference over seeds, their number, and what chance expects."""
 
 
 def _best_kept(against: str, sign: int, evolution: Evolution, quantity: str) -> _Band | None:

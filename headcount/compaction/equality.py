@@ -3,7 +3,7 @@
 In every sample run the numbers that enter an output projection are compared for each head that is
 kept, as a share of that head's norm, and so are those that leave it. So a head counts by itself,
 however little it adds to the outputs. The compact model continues with the gated model's numbers,
-so that no layer amplifies what an earlier one rounded. The outputs of both models are compared, too,
+so that no layer amplifies what an earlier one rounded. Outputs of both models are compared, too,
 without such help but with room for rounding.
 
 What differs by more than rounding does once is computed again in wider formats, in which only a

@@ -11,8 +11,8 @@ $$\min_\pi \sum_h \lVert z_A(h) - z_B(\pi(h)) \rVert$$
 Numbers that chose pairs agree over them by construction. So correlations are of held-out numbers:
 traits of one role over pairs chosen by the traits of all other roles, and columns of the head
 table (confidence, importance), which choose nothing. They are compared with those of random pairs
-within the site, and of pairs whose second heads are shuffled within their layers: the part that the depth
-of a head alone explains.
+within the site, and of pairs whose second heads are shuffled within their layers: the part that
+the depth of a head alone explains.
 
 Reference: The Hungarian Method for the Assignment Problem (Kuhn, 1955),
     https://doi.org/10.1002/nav.3800020109; models trained apart: Convergent Learning: Do different

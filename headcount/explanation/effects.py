@@ -260,7 +260,7 @@ class Relp(Direct):
     label = "relevance patching"
     about = (
         "the slope under LRP's rules times the difference of the head's outputs, an estimate of "
-        "what is lost if it gives what it gives in the second prompt"
+        "what is lost if it writes what it writes in the second prompt"
     )
     source = "2025, arXiv:2508.21258"
     needs = frozenset({"second"})

@@ -122,9 +122,9 @@ def _overlaps(overlaps: Sequence[Overlap]) -> tuple[Block, ...]:
     return (
         Heading("Which of the best heads are the same"),
         Text(
-            f"Of the {amount(overlaps[0].heads, 'best head')} by each score, two scores share as many "
-            f"as the table counts; chance shares {overlaps[0].expected:.1f}. The diagonal compares the "
-            "two halves of the data and is an upper limit for the other cells."
+            f"The table counts how many of the {amount(overlaps[0].heads, 'best head')} by one "
+            f"score are also the best by another; chance shares {overlaps[0].expected:.1f}. The "
+            "diagonal compares the two halves of the data: an upper limit for the other cells."
         ),
         Table.of(("best by", *map(_words, names)), rows, title),
     )

@@ -6,8 +6,8 @@ from .layers_section import layer_curves as layer_curves
 from .measuring import measure as measure
 from .measuring import totals as totals
 from .options import Options as Options
-from .repeated_tokens import repeated_roles as repeated_roles
 from .roles import find_roles as find_roles
 from .roles import judged as judged
+from .roles import repeated_roles as repeated_roles
 from .syntax_section import chosen as chosen
 from .syntax_section import relations as relations

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from headcount.analysis.examples import DRAWN_TOKENS, candidates, find_examples
-from headcount.analysis.image_examples import image_examples
+from headcount.analysis.images import image_examples
 from headcount.analysis.options import Options
 from headcount.analysis.profiles import (
     RelationNames,
@@ -26,8 +26,7 @@ from headcount.analysis.profiles import (
     warnings_of,
     with_rows,
 )
-from headcount.analysis.repeated_tokens import repeated_profiles
-from headcount.analysis.roles import Conditions, find_roles, judged, tendencies
+from headcount.analysis.roles import Conditions, find_roles, judged, repeated_profiles, tendencies
 from headcount.core import (
     HeadTable,
     ModelError,

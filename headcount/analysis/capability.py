@@ -16,7 +16,7 @@ ANALYZE = Capability(
             "headcount.analysis.confirmation_section:confirmed_shown",
         ),
         Section("syntax", "syntax", 70, "headcount.analysis.syntax_section:syntax_document"),
-        Section("links", "links", 75, "headcount.analysis.links_section:links_document"),
+        Section("links", "links", 75, "headcount.analysis.syntax_section:links_document"),
         Section("layers", "layers", 120, "headcount.analysis.layers_section:layers_document"),
         Section("null", "chance", 130, "headcount.analysis.confirmation_section:chance_document"),
         Section("numbers", "all numbers", 140, "headcount.pages.sections:numbers_shown"),

@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from headcount.analysis.patch_profiles import PatchLayer
+from headcount.analysis.images import PatchLayer
 from headcount.analysis.profile_cells import (
     Cells,
     ProfileRow,

@@ -16,18 +16,27 @@ What no head could be tested for, and why.
 
 A trait is not tested because nobody asked for it, because it is impossible for the model, because
 the corpus has no trees or no pairs of sentences, or because it has too few cases.
+
+Traits on repeated random tokens are cells that are not chosen: each head of a causal model is
+tested for induction and for duplicate tokens. As everywhere else one half of the texts decides
+which cells are tested and the other half tests them. The null is the weight on the same place where
+nothing is repeated; a perfect head has a weight of 1.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 import pandas as pd
 
-from headcount.core import amount
+from headcount.analysis.profile_cells import Cells, ProfileRow, profile_frame
+from headcount.core import Steps, amount, silent_steps
 from headcount.corpora import LEAST_UNITS, Halves
+from headcount.measures import PATTERNS, RepeatedTokens, interval, pattern_means
+from headcount.models import Loaded
 from headcount.results import (
+    Cell,
     Role,
     TraitStrength,
     Untested,
@@ -36,11 +45,13 @@ from headcount.results import (
     rows_of,
     with_words,
 )
-from headcount.statistics import holm
+from headcount.statistics import ClusteredRates, holm
 from headcount.vocabulary import (
     BORDERLINE,
     CLEAR,
     OF_RELATIONS,
+    PREVIOUS,
+    REPEATED,
     ROLES,
     Inputs,
     LinkWords,
@@ -63,7 +74,7 @@ def judged(
         thresholds: thresholds of the roles; the papers' if None.
         further: traits of plug-ins, as in the run's record.
     """
-    limits, entries = thresholds or Thresholds(), roles_with(further)
+    limits, entries = thresholds or Thresholds(), _roles_with(further)
     score = profiles["score"].to_numpy(dtype=float, copy=True)
     is_gain = np.array([entries[role].is_gain for role in profiles["role"]], dtype=bool)
     pairs = zip(profiles["share"], profiles["chance"], strict=True)
@@ -130,14 +141,14 @@ def find_roles(
         certain = [limits.certainty(vars(each)) for each in ordered]
         best = min(certain, key=(CLEAR, BORDERLINE, None).index)
         found[head].append(_role(ordered[0], best))
-    order = [*roles_with(further)]
+    order = [*_roles_with(further)]
     return {
         head: sorted(roles, key=lambda each: order.index(each.role))
         for head, roles in found.items()
     }
 
 
-def roles_with(further: Mapping[str, TraitEntry] | None) -> dict[str, RoleEntry]:
+def _roles_with(further: Mapping[str, TraitEntry] | None) -> dict[str, RoleEntry]:
     """All roles by name, those of plug-ins' traits last."""
     return {**ROLES, **{each.role.name: each.role for each in (further or {}).values()}}
 
@@ -237,3 +248,85 @@ def _missing(halves: Halves, truncated: int) -> str:
         f"{texts} with {tokens}{cut}: {LEAST_UNITS} texts in each half are needed, or at least "
         f"{amount(halves.missing, 'token')} more"
     )
+
+
+LENGTH, TEXTS = 25, 64
+"""Number of tokens in a text, and number of texts: half of them are as many as a test needs."""
+
+
+def repeated_profiles(loaded: Loaded, seed: int = 0, steps: Steps = silent_steps) -> pd.DataFrame:
+    """One row per head and trait, untested: see `judged`.
+
+    Args:
+        loaded: a causal language model.
+        seed: seed of the random tokens.
+        steps: called with the number of sequences so far, and of all.
+
+    Raises:
+        ModelError: if the model takes too few tokens or has too small a vocabulary.
+    """
+    tokens = RepeatedTokens.draw(loaded, LENGTH, TEXTS, seed)
+    return _profiles(loaded, tokens, *pattern_means(loaded, tokens, steps))
+
+
+def repeated_roles(
+    loaded: Loaded, seed: int = 0, steps: Steps = silent_steps
+) -> dict[str, list[str]]:
+    """Roles of every head on repeated random tokens, by head name: those of `REPEATED_ROLES`.
+
+    Induction and duplicate are those of `analyze`. A head is `previous` if the lower end of
+    Student's 95 % interval of its weight on the token before is at least `induction_share`.
+
+    Args:
+        loaded: a causal language model.
+        seed: seed of the random tokens.
+        steps: called with the number of sequences so far, and of all.
+
+    Raises:
+        ModelError: if the model takes too few tokens or has too small a vocabulary.
+    """
+    tokens = RepeatedTokens.draw(loaded, LENGTH, TEXTS, seed)
+    repeated_PTH, other_PTH = pattern_means(loaded, tokens, steps)
+    found = find_roles(_profiles(loaded, tokens, repeated_PTH, other_PTH))
+    low_H, _, _ = interval(repeated_PTH[PATTERNS.index("previous_token")])
+    least = Thresholds().induction_share
+    return {
+        str(head): [*(role.role for role in found[str(head)]), *[PREVIOUS] * bool(low >= least)]
+        for head, low in zip(loaded.heads, low_H, strict=True)
+    }
+
+
+def _profiles(
+    loaded: Loaded, tokens: RepeatedTokens, repeated_PTH: np.ndarray, other_PTH: np.ndarray
+) -> pd.DataFrame:
+    rows = [
+        ProfileRow(head, trait, cell)
+        for trait in REPEATED
+        for head, cell in zip(
+            loaded.heads,
+            _cells(
+                repeated_PTH[PATTERNS.index(trait.skill)],
+                other_PTH[PATTERNS.index(trait.skill)],
+                tokens.length,
+            ),
+            strict=True,
+        )
+    ]
+    return profile_frame(rows)
+
+
+def _cells(repeated_TH: np.ndarray, other_TH: np.ndarray, length: int) -> Iterator[Cell]:
+    """One trait's numbers, head by head."""
+    middle = len(repeated_TH) // 2
+    gain_TH, null_H = (repeated_TH - other_TH)[middle:], other_TH[middle:].mean(0)
+    units = len(gain_TH)
+    rates = ClusteredRates(gain_TH.mean(0) + null_H, gain_TH.std(0, ddof=1) / np.sqrt(units), units)
+    return Cells(
+        rates,
+        chance=null_H,
+        position_null=np.nan,
+        first_share=repeated_TH[:middle].mean(0),
+        first_null=other_TH[:middle].mean(0),
+        cases=units * length,
+        paper_share=repeated_TH.mean(0),
+    ).each()

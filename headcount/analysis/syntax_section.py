@@ -1,20 +1,29 @@
-"""What relations show: a head for each, against the best fixed position.
+"""What relations, and links of one's own, show: a head for each, against the best fixed position.
 
 The best of many heads on the sentences that chose it looks better than it is. So the first half of
 the corpus chooses the head and the direction of each relation, and all numbers are of the second
-half. Version 0.1 tested no relations: numbers of its runs are of all sentences.
+half. Version 0.1 tested no relations: numbers of its runs are of all sentences. A kind of links
+with too few cases for a role is in the table, too.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from headcount import numbers
 from headcount.core import ACCENT, INK, MUTED, Chart, Document, Table, Text, amount, named_rows
-from headcount.results import Analysis, RelationResult, TraitStrength
-from headcount.vocabulary import NOT_SYNTAX, SYNTAX, Thresholds, relation_label, relation_target
+from headcount.results import Analysis, RelationResult, TraitStrength, finding, target_of
+from headcount.vocabulary import (
+    LINKS,
+    NOT_SYNTAX,
+    SYNTAX,
+    LinkWords,
+    Thresholds,
+    relation_label,
+    relation_target,
+)
 
 
 def best_heads(run: Analysis) -> list[TraitStrength]:
@@ -69,7 +78,7 @@ def _as_trait(result: RelationResult, limits: Thresholds) -> TraitStrength:
     )
 
 
-def in_short(trait: TraitStrength) -> str:
+def _in_short(trait: TraitStrength) -> str:
     """A relation with its direction, as an arrow: `nsubj, head → dependent`."""
     return relation_label(trait.relation or "", trait.direction or "", trait.words)
 
@@ -111,7 +120,7 @@ def syntax_document(run: Analysis) -> Document | None:
     headers = ("relation", "head", "finds", "share", "fixed position", "points", "cases", "verdict")
     rows = (
         (
-            in_short(row),
+            _in_short(row),
             row.head,
             relation_target(row.relation or "", row.direction or ""),
             *map(numbers.percent, (row.share, row.chance)),
@@ -131,12 +140,12 @@ def relations(run: Analysis, limit: int = 20) -> Figure | None:
     rows = best_heads(run)[:limit]
     if not rows:
         return None
-    return shares_of(rows, "share of the relation's cases")
+    return _shares_of(rows, "share of the relation's cases")
 
 
-def shares_of(rows: Sequence[TraitStrength], says: str) -> Figure:
+def _shares_of(rows: Sequence[TraitStrength], says: str) -> Figure:
     """The shares of chosen heads beside those of the best fixed positions."""
-    names = [in_short(row) for row in rows]
+    names = [_in_short(row) for row in rows]
     figure, axes = named_rows(names, (5.6, 0.24), says)
     places = np.arange(len(rows))
     shares, positions = [row.share for row in rows], [row.chance for row in rows]
@@ -150,3 +159,86 @@ def shares_of(rows: Sequence[TraitStrength], says: str) -> Figure:
         axes.text(1.02, place, row.head, va="center", color=MUTED, family="monospace", size=7.5)
     figure.legend(loc="outside upper right", ncols=2)
     return figure
+
+
+NAMED = 3
+"""Largest number of kinds of links that have a sentence of their own."""
+
+
+def links_document(run: Analysis) -> Document | None:
+    """A head for each kind of link, with its numbers; None without links."""
+    best = sorted(
+        chosen(run, LINKS.role.name, with_untested=True).values(),
+        key=lambda row: (row.verdict == "untested", row.chance - row.share),
+    )
+    if not best:
+        return None
+    limits = run.record.thresholds
+    headers = (
+        *("link", "head", "finds", "share (90 % interval)", "fixed position", "points"),
+        *("cases", "verdict"),
+    )
+    table = Table.of(headers, map(_row, best), "A head for each kind of link")
+    how = (
+        "One half of the corpus chose each head; its share and that of the best fixed position "
+        "are of the other half. A link is found if the largest weight is on any of its keys."
+    )
+    return Document(
+        "Links: a head for each kind",
+        (
+            Text(_links_summary(best, limits), "lede"),
+            *(Text(each) for each in _abouts(run.record.links)),
+            Text(how),
+            table,
+            Chart(
+                "links", "Share of each kind's cases", lambda: _shares_of(best, "share of links")
+            ),
+        ),
+    )
+
+
+def _row(row: TraitStrength) -> tuple[str, ...]:
+    low, high = map(numbers.percent, row.share_interval)
+    return (
+        _in_short(row),
+        row.head,
+        target_of(row),
+        f"{numbers.percent(row.share)} ({low} to {high})",
+        numbers.percent(row.chance),
+        numbers.points(row.share - row.chance),
+        numbers.count(row.cases),
+        numbers.UNKNOWN if row.verdict == "none" else row.verdict,
+    )
+
+
+def _links_summary(best: list[TraitStrength], limits: Thresholds) -> str:
+    """A sentence for each of the first kinds, and the number of the others."""
+    said = [_sentence(row, limits) for row in best[:NAMED]]
+    if more := len(best) - NAMED:
+        said += [f"{amount(more, 'more kind')} below."] if more > 0 else []
+    return " ".join(said)
+
+
+def _sentence(row: TraitStrength, limits: Thresholds) -> str:
+    needed = limits.least_cases(row.role)
+    if row.verdict == "untested":
+        short = f"{numbers.count(row.cases)} of {numbers.count(needed)} cases"
+        if row.cases >= needed:
+            short = f"cases in {row.units} of {amount(limits.test_sentences, 'text')}"
+        return f"{row.trait} can give no role: the tested half has {short}."
+    if not row.is_beyond_chance:
+        return (
+            f"No head finds {row.trait} more often than position explains; {row.head} comes "
+            f"nearest: it {finding(row)}."
+        )
+    return f"{row.head} {finding(row)}."
+
+
+def _abouts(links: Mapping[str, LinkWords]) -> list[str]:
+    """What each kind of link is, and where it is from."""
+    found = []
+    for name, each in links.items():
+        parts = [each.about.rstrip("."), each.source, f"from {each.origin}" if each.origin else ""]
+        if said := "; ".join(filter(None, parts)):
+            found.append(f"{name}: {said}.")
+    return found

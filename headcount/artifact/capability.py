@@ -13,7 +13,7 @@ PRUNE = Capability(
             "pruned",
             "before and after",
             50,
-            "headcount.artifact.pruned_section:pruned_document",
+            "headcount.artifact.page:pruned_document",
         ),
     ),
     shares_work=True,
@@ -37,12 +37,12 @@ FINETUNE = Capability(
     name="finetune",
     group="Train",
     sentence="Train a model on a task's data, before or after pruning.",
-    command="headcount.artifact.finetune_command:Finetune",
+    command="headcount.artifact.command:Finetune",
 )
 
 SPEED = Capability(
     name="speed",
     group="Make the cache or the model smaller",
     sentence="Time a pruned model beside the dense one.",
-    command="headcount.artifact.speed_command:SpeedCommand",
+    command="headcount.artifact.command:SpeedCommand",
 )

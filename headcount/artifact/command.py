@@ -1,4 +1,4 @@
-"""Commands that make the cache or the model smaller, or time it: cache, compact, export, speed."""
+"""The commands that make, train or time a smaller model: compact, export, speed and finetune."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -8,18 +8,38 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 from rich.console import Console
 
-from headcount import artifact, models, results
+from headcount import artifact, models, results, speed
 from headcount.commands import (
     ColumnArguments,
+    DeviceArguments,
+    Flat,
+    Inputs,
+    LearningArguments,
     Measuring,
     ModelArguments,
     Report,
+    check_model,
+    check_no_unused_options,
+    field_values,
+    is_quiet,
     plain_console,
+    print_document,
     print_warnings,
+    recorded,
 )
-from headcount.core import InputError, Plan, amount, check_not_read
-from headcount.corpora import ReadAs, named_columns
+from headcount.core import (
+    InputError,
+    Plan,
+    ResumePolicy,
+    amount,
+    check_is_folder,
+    check_not_read,
+    name_of,
+)
+from headcount.corpora import Corpus, ReadAs, named_columns
 from headcount.models import TrustOptions
+from headcount.speed import Options
+from headcount.training import FinetuneConfig, check_further_training
 
 if TYPE_CHECKING:
     Pair = tuple[models.Loaded, models.Loaded]
@@ -70,14 +90,14 @@ class Compact(ColumnArguments, ModelArguments, Measuring["models.Loaded", "resul
         console.print(
             f"Kept {kept:,} of {amount(len(read.heads), 'head')}; {_size(self.out)} of weights",
         )
-        print_certificate(found, console)
+        _print_certificate(found, console)
         console.print(
             f"Saved: {self.out}; load it with headcount.load({str(self.out)!r}), or with "
             "transformers alone: from_pretrained(..., trust_remote_code=True)",
         )
 
 
-def print_certificate(certificate: "results.Certificate", console: Console) -> None:
+def _print_certificate(certificate: "results.Certificate", console: Console) -> None:
     """Print one line for every comparison."""
     for each in certificate.comparisons:
         on = amount(each.sentences, "sentence") if each.sentences else "a made-up batch"
@@ -128,7 +148,7 @@ class Export(ColumnArguments, TrustOptions, Measuring["models.Loaded", "results.
     def show(self, read: "models.Loaded", found: "results.Certificate") -> None:
         """Print the comparisons, and where the files are."""
         console = plain_console()
-        print_certificate(found, console)
+        _print_certificate(found, console)
         if not found.is_with_gated:
             changed = (
                 "the weights changed after heads were pruned, so the certificate does not show "
@@ -137,3 +157,153 @@ class Export(ColumnArguments, TrustOptions, Measuring["models.Loaded", "results.
             print_warnings([changed], console)
         for path in sorted((self.model / artifact.FOLDER).glob("*.onnx")):
             console.print(f"Saved: {path}")
+
+
+@dataclass(frozen=True)
+class SpeedCommand(ColumnArguments, DeviceArguments, Measuring["Pair", "speed.Speed"]):
+    """The arguments of `headcount speed`."""
+
+    RECORD = "speed.json"
+
+    dense: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DENSE")]
+    """The dense model: a Hugging Face name or a folder."""
+    pruned: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PRUNED")]
+    """The pruned model: a Hugging Face name or a folder."""
+    how: Flat[Options] = field(default_factory=Options)
+    data: tuple[str, ...] = ()
+    """Text to run on, as `headcount analyze` reads it; random tokens by default."""
+    out: Path | None = None
+    """Folder for speed.json, speed.md and the figure."""
+    card: bool = False
+    """Add the numbers to the head card in the pruned model's folder."""
+
+    @cached_property
+    def texts(self) -> Corpus | None:
+        """The text to run on; None for random tokens."""
+        return self.read(self.data) if self.data else None
+
+    def check(self) -> None:
+        """Check everything that needs no model, the texts included."""
+        self.how.check_sizes()
+        if self.data:
+            check_no_unused_options(self.how, "seed", "random tokens", "Leave --data out")
+        if self.out is not None:
+            check_is_folder(self.out)
+        if self.card:
+            results.PruneRecord.read(Path(self.pruned))
+        check_model(self.dense)
+        check_model(self.pruned)
+        if not self.data:
+            check_no_unused_options(self, "columns", "--data", "Name files with --data")
+        self.texts  # noqa: B018
+
+    def prepare(self) -> "Pair":
+        """Load both models."""
+        dense, pruned = self.load_model(self.dense), self.load_model(self.pruned)
+        if self.card:
+            speed.check_same_sizes(dense, pruned)
+        if "generate" not in (self.how.modes or speed.fitting(dense.model)):
+            check_no_unused_options(self.how, "new_tokens", "generation", "Add generate to --modes")
+        return dense, pruned
+
+    def measure(self, read: "Pair", progress: Report) -> "speed.Speed":
+        """Time the models, and write the numbers if `out` or `card` is given."""
+        found = speed.compare_speed(*read, self.how, self.texts, _tell)
+        if self.out is not None:
+            sha256 = "random" if self.texts is None else self.texts.sha256()
+            reading = {} if self.texts is None else self.texts.signed
+            both = zip(self.names, read, strict=True)
+            signed = {name: models.signature(each, sha256, **reading) for name, each in both}
+            about = {"signatures": signed, "arguments": recorded(self)}
+            speed.write_speed(found, self.names, self.out, about)
+        if self.card:
+            artifact.add_speed(Path(self.pruned), found)
+        return found
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The names of both models."""
+        dense, pruned = name_of(self.dense), name_of(self.pruned)
+        return dense, pruned if pruned != dense else f"{pruned} (pruned)"
+
+    def show(self, read: "Pair", found: "speed.Speed") -> None:
+        """Print sizes, speedups and times."""
+        print_document(speed.speed_document(found, self.names), plain_console(soft_wrap=False))
+
+
+def _tell(case: str, done: int, total: int) -> None:
+    """Print one line per case, because a moving bar would be timed too."""
+    if not is_quiet():
+        plain_console(soft_wrap=False, stderr=True).print(f"{done + 1} of {total}: {case}")
+
+
+@dataclass(frozen=True)
+class Finetune(Measuring["Inputs[models.Loaded | None]", "results.FinetuneRecord"]):
+    """The arguments of `headcount finetune`."""
+
+    RECORD = "finetune.json"
+
+    on: Flat[LearningArguments]
+    out: Path = field(kw_only=True)
+    """Folder for the model and its record; an unfinished run keeps its state in OUT.state."""
+    teacher: str | None = None
+    """The model to distill, e.g. the dense one; needs distilled or layerwise in --set."""
+    set: tuple[str, ...] = ()
+    """Set training fields, as NAME=VALUE, e.g. updates=2000 peak=3e-4."""
+    resume: bool = False
+    """Resume an interrupted training."""
+    overwrite: bool = False
+    """Replace an earlier model in --out."""
+
+    @cached_property
+    def tuning(self) -> FinetuneConfig:
+        """The settings of the training."""
+        return FinetuneConfig(**field_values(FinetuneConfig, self.set))
+
+    def check(self) -> None:
+        """Check everything that needs no model."""
+        check_further_training(self.tuning, self.teacher is not None)
+        self.on.check()
+        if self.teacher is not None:
+            check_model(self.teacher)
+
+    def claim(self, policy: ResumePolicy) -> None:
+        """Check that the folder is new, or holds a model that is replaced."""
+        teacher = [Path(models.place_of(self.teacher))] if self.teacher else []
+        artifact.claim_artifact(self.out, policy, artifact.FINETUNED, self.on.files() + teacher)
+
+    def prepare(self) -> "Inputs[models.Loaded | None]":
+        """Load the model, its teacher and the data."""
+        loaded = self.on.load()
+        teacher = None if self.teacher is None else self.on.load_model(self.teacher)
+        return Inputs(loaded, self.on.splits(loaded), teacher)
+
+    def measure(
+        self, read: "Inputs[models.Loaded | None]", progress: Report
+    ) -> "results.FinetuneRecord":
+        """Train, and write the folder."""
+        training = artifact.FurtherTraining(
+            read.loaded,
+            read.splits,
+            self.tuning,
+            read.more,
+            seed=self.on.seed,
+            max_tokens=self.on.max_tokens,
+            state=artifact.state_of(self.out) / "training",
+            progress=progress,
+        )
+        print_warnings(training.warnings, plain_console())
+        overwrite = artifact.may_replace(self.out)
+        trained, files, arguments = training.run(), self.on.dev, recorded(self)
+        return trained.save(self.out, files=files, arguments=arguments, overwrite=overwrite)
+
+    def show(self, read: "Inputs[models.Loaded | None]", found: "results.FinetuneRecord") -> None:
+        """Print what changed."""
+        console = plain_console()
+        for name, change in found.data_sets.items():
+            for each in (change.trained.score, change.trained.loss):
+                console.print(f"{name}: {each.name} {each.before:.4g} -> {each.after:.4g}")
+            if change.teacher is not None:
+                score = change.teacher.score
+                console.print(f"{name}: {score.name} of the teacher {score.before:.4g}; {score}")
+        console.print(f"Folder: {self.out}")

@@ -1,18 +1,23 @@
-"""What a pruned model adds to the page of the dense one: its loss, and the heads that it keeps."""
+"""What a pruned model adds to the page of the dense one: its loss, and the heads that it keeps.
+
+Its section holds which heads the pruned model keeps, and every number before and after.
+"""
 
 import math
 from collections.abc import Iterable
 from typing import final
 
 from headcount import numbers
-from headcount.pages import Keeping, PagePart
-from headcount.results import METRICS, Analysis, PruneRecord
+from headcount.artifact.card import measured_blocks
+from headcount.core import Document, Heading, Text, Warned
+from headcount.pages import Keeping, PagePart, kept_table
+from headcount.results import METRICS, Analysis, PruneRecord, pruned_warnings
 
 DATA = (("test", "test data"), ("dev", "development data"))
 """Data sets of a record in the order of the page, with their names."""
 
 
-def pruned_answer(run: Analysis) -> str:
+def _pruned_answer(run: Analysis) -> str:
     """How many heads were pruned at which loss, for the opening; empty without a pruned model."""
     if run.pruned is None:
         return ""
@@ -56,16 +61,34 @@ def _pruned(run: Analysis) -> tuple[Keeping, ...]:
 
 
 @final
-class PrunedPart(PagePart):
+class _PrunedPart(PagePart):
     """What was pruned at which loss, and the heads that are kept."""
 
     def answers(self, run: Analysis) -> Iterable[tuple[str, str]]:
         """How many heads were pruned at which loss."""
-        return (("Pruned", pruned_answer(run)),)
+        return (("Pruned", _pruned_answer(run)),)
 
     def keepings(self, run: Analysis) -> Iterable[Keeping]:
         """The heads that the pruned model keeps."""
         return _pruned(run)
 
 
-PART = PrunedPart()
+PART = _PrunedPart()
+
+
+def pruned_document(run: Analysis) -> Document | None:
+    """The document of the pruned model; None unless one was named."""
+    record = run.pruned
+    if record is None:
+        return None
+    return Document(
+        "Before and after pruning",
+        (
+            Text(_pruned_answer(run), "lede"),
+            *measured_blocks(record),
+            Heading("Which functions survive"),
+            Text("Number of heads by what leads them in the dense model."),
+            kept_table(run, {"pruned": record.kept}),
+            *map(Warned, (*record.warnings, *pruned_warnings(run.record, record))),
+        ),
+    )

@@ -25,8 +25,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.initialization import no_init_weights
 
 from headcount.compaction.equality import check_equal
-from headcount.compaction.head_lists import renumber
-from headcount.compaction.head_plan import head_plan, relative, set_layer_config
+from headcount.compaction.head_plan import head_plan, relative, renumber, set_layer_config
 from headcount.compaction.layout import Cut, Resized, biased, check_prunable_layers, resized
 from headcount.compaction.stock import check_plain, check_rebuilt, check_shared, removed, shared
 from headcount.compaction.wiring import wire

@@ -9,9 +9,15 @@ from shutil import rmtree
 from typing import final
 
 from headcount.core.errors import InputError
-from headcount.core.files import entries, is_leftover, reading, remove_leftovers, write_text
+from headcount.core.files import (
+    check_no_links,
+    entries,
+    is_leftover,
+    reading,
+    remove_leftovers,
+    write_text,
+)
 from headcount.core.locking import hold
-from headcount.core.paths import check_no_links
 
 MARK = "kind.txt"
 """File in a state folder that names its kind of run: several commands use such a folder."""

@@ -24,8 +24,7 @@ from headcount.core.distributed import (
 )
 from headcount.core.errors import InputError, OtherRunError
 from headcount.core.files import START_AGAIN
-from headcount.core.pace import paced
-from headcount.core.progress import Steps
+from headcount.core.progress import Steps, paced
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -9,7 +9,7 @@ import torch
 
 from headcount import Corpus, analyze, load, measure
 from headcount.analysis import Options
-from headcount.analysis.image_examples import sampled
+from headcount.analysis.images import sampled
 from headcount.core import Grid, InputError, ModelError
 from headcount.results import Analysis, read_run
 from tests import pictures, tiny

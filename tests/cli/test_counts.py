@@ -182,7 +182,7 @@ def test_a_billion_ends_in_a_sentence(
 ) -> None:
     """On a machine with a gigabyte, whose clock goes on by a second whenever it is asked."""
     monkeypatch.setattr("headcount.core.memory.free_memory", lambda: 10**9)
-    monkeypatch.setattr("headcount.core.pace.monotonic", count(0.0, 1.0).__next__)
+    monkeypatch.setattr("headcount.core.progress.monotonic", count(0.0, 1.0).__next__)
     arguments, says = COUNTS[name]
     words = {**places, "many": MANY}
     given = [str(each).format(**words) for each in arguments]

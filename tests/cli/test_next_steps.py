@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from headcount.analysis.command import Analyze
-from headcount.artifact.finetune_command import Finetune
+from headcount.artifact.command import Finetune, SpeedCommand
 from headcount.artifact.prune_command import Prune, after_prune
-from headcount.artifact.speed_command import SpeedCommand
 from headcount.commands.arguments import recorded
 from headcount.commands.command_line import parse
 from headcount.core import Head

@@ -87,7 +87,7 @@ def test_only_the_main_process_judges(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_shared_work_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headcount.core.pace.monotonic", every(10_000.0))
+    monkeypatch.setattr("headcount.core.progress.monotonic", every(10_000.0))
     with pytest.raises(headcount.ConsentError, match="20 texts would take about 2 days"):
         tuple(spread(str, range(20), "texts"))
     monkeypatch.undo()

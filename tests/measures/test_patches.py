@@ -12,7 +12,7 @@ import torch
 from scipy.stats import t as student
 
 from headcount.analysis import judged
-from headcount.analysis.patch_profiles import (
+from headcount.analysis.images import (
     AT_PLACES,
     PatchLayer,
     at_displacement,

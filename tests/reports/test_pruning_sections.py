@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headcount.artifact.pruned_section import pruned_document
+from headcount.artifact.page import pruned_document
 from headcount.core import Chart, Document, Heading, InputError, Text, Warned
 from headcount.pages import render, report_view, write_report
 from headcount.pages.curves import score_curve

@@ -269,10 +269,15 @@ def prose(path: Path) -> Iterator[tuple[int, str]]:
                 yield from enumerate(token.string.splitlines(), token.start[0])
 
 
+@cache
+def file_names() -> set[str]:
+    return {path.name for top in CODE for path in (ROOT / top).rglob("*.py")}
+
+
 def _is_file(name: str, beside: Path) -> bool:
     """Whether a file is there: from the root, the package, the tests, or beside the text."""
     if "/" not in name:
-        return name in ELSEWHERE or any(any(ROOT.glob(f"{top}/**/{name}")) for top in CODE)
+        return name in ELSEWHERE | file_names()
     places = (ROOT, ROOT / "headcount", ROOT / "tests", beside.parent)
     return Path(name).name in ELSEWHERE or any((place / name).exists() for place in places)
 

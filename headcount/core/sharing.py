@@ -99,7 +99,7 @@ def spread(
         steps: called with the number of results that were taken, and of all items.
 
     Raises:
-        ConsentError: if they have a number and would take more than a day (see `pace.py`).
+        ConsentError: if they have a number and would take more than a day (see `progress.py`).
     """
     items = items if steps is None else [*items]
     units = ((str(number), partial(do, item)) for number, item in enumerate(items))

@@ -10,6 +10,7 @@ from .ablations import whole_layers as whole_layers
 from .ablations import whole_sites as whole_sites
 from .assessment import assess as assess
 from .assessment import check_against as check_against
+from .assessment import scores as scores
 from .causal_gates_score import CausalGatesScore as CausalGatesScore
 from .causal_gates_score import causal_gates as causal_gates
 from .choices import Average as Average
@@ -56,7 +57,6 @@ from .score_agreement import agreement as agreement
 from .score_agreement import correlation as correlation
 from .score_agreement import effects as effects
 from .score_agreement import score_deltas as score_deltas
-from .scoring import scores as scores
 from .sensitivity_numbers import attention_gradients as attention_gradients
 from .sensitivity_numbers import sensitivity as sensitivity
 from .sensitivity_result import KINDS as KINDS

@@ -1,6 +1,7 @@
 """Ablation: how much worse the model gets without a head (`ablations.py`).
 
-Reference: Are Sixteen Heads Really Better than One? (Michel et al., 2019), section 3, https://arxiv.org/abs/1905.10650
+Reference: Are Sixteen Heads Really Better than One? (Michel et al., 2019), section 3,
+https://arxiv.org/abs/1905.10650
 """
 
 from collections.abc import Mapping

@@ -7,10 +7,10 @@ $$I_h = \frac{1}{N} \sum_x \left| \frac{\partial L(x)}{\partial g_h} \right|
 L(x) is the summed loss of one example, g_h the head's gate at 1, o_h its output, and N the number
 of examples or predicted tokens that the task's loss averages over.
 
-Reference: Are Sixteen Heads Really Better than One? (Michel et al., 2019), section 4.1, https://arxiv.org/abs/1905.10650
-Departure: none at level `sample`. The authors' code takes the absolute value per position
-(`token`), and later ports take it per batch (`batch`, which depends on how examples are batched).
-The code prunes in steps of 0.1.
+Reference: Are Sixteen Heads Really Better than One? (Michel et al., 2019), section 4.1,
+https://arxiv.org/abs/1905.10650 Departure: none at level `sample`. The authors' code takes the
+absolute value per position (`token`), and later ports take it per batch (`batch`, which depends on
+how examples are batched). The code prunes in steps of 0.1.
 """
 
 from collections.abc import Mapping

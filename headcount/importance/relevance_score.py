@@ -1,7 +1,7 @@
 """Relevance: a head's contribution to the model's prediction by LRP (`lrp/relevance.py`).
 
-Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), section 4, https://arxiv.org/abs/1905.09418
-Departure: pruning in its order is ours, the paper prunes by gates.
+Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), section 4,
+https://arxiv.org/abs/1905.09418 Departure: pruning in its order is ours, the paper prunes by gates.
 """
 
 from collections.abc import Mapping

@@ -1,10 +1,6 @@
 from .confidence import Confidence as Confidence
 from .confidence import confidence_variant as confidence_variant
 from .entropy import Entropy as Entropy
-from .grouped_maps import GroupedMap as GroupedMap
-from .grouped_maps import GroupedMaps as GroupedMaps
-from .grouped_maps import probe_heads as probe_heads
-from .grouped_maps import probe_layers as probe_layers
 from .induction import PATTERNS as PATTERNS
 from .induction import RepeatedTokens as RepeatedTokens
 from .induction import check_is_causal as check_is_causal
@@ -62,11 +58,15 @@ from .traits import TRAITS as TRAITS
 from .traits import Traits as Traits
 from .units import Moments as Moments
 from .word_maps import MAX_CHARACTERS as MAX_CHARACTERS
+from .word_maps import GroupedMap as GroupedMap
+from .word_maps import GroupedMaps as GroupedMaps
 from .word_maps import HeadGates as HeadGates
 from .word_maps import SiteAttention as SiteAttention
 from .word_maps import WordAttention as WordAttention
 from .word_maps import check_text as check_text
 from .word_maps import model_inputs as model_inputs
+from .word_maps import probe_heads as probe_heads
+from .word_maps import probe_layers as probe_layers
 from .word_maps import read_source as read_source
 from .word_maps import read_target as read_target
 from .word_maps import translate as translate

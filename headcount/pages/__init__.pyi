@@ -5,8 +5,6 @@ from .curves import COLOURS as COLOURS
 from .curves import MARKERS as MARKERS
 from .curves import curve_charts as curve_charts
 from .curves import score_curve as score_curve
-from .grid_view import Grid as Grid
-from .grid_view import grids as grids
 from .html import PAGE_STYLES as PAGE_STYLES
 from .html import Report as Report
 from .html import document_page as document_page
@@ -16,12 +14,12 @@ from .html import report_view as report_view
 from .html import swatches as swatches
 from .html import write_documents as write_documents
 from .html import write_report as write_report
-from .kept_heads import kept_table as kept_table
 from .kinds import NEITHER as NEITHER
 from .kinds import NO_ROLE as NO_ROLE
 from .kinds import Found as Found
 from .kinds import counted as counted
 from .kinds import findings as findings
+from .kinds import kept_table as kept_table
 from .kinds import key_of as key_of
 from .kinds import kinds_of as kinds_of
 from .kinds import leading as leading
@@ -34,6 +32,8 @@ from .map_figures import draw_numbers as draw_numbers
 from .map_figures import legend_patches as legend_patches
 from .map_figures import role_map as role_map
 from .map_figures import share_map as share_map
+from .map_view import Grid as Grid
+from .map_view import grids as grids
 from .map_view import head_map as head_map
 from .names import MEASURES as MEASURES
 from .names import SITE_TITLES as SITE_TITLES

@@ -9,8 +9,8 @@ import numpy as np
 
 from headcount import numbers
 from headcount.pages.attention_view import ExampleView, ImageView, view_of
-from headcount.pages.grid_view import fates, keepings
 from headcount.pages.kinds import findings
+from headcount.pages.map_view import fates, keepings
 from headcount.pages.names import SITE_TITLES, columns_of, known, measures
 from headcount.pages.part import CardPart, ProbeHead, Score, page_parts
 from headcount.pages.sentences import arrows, head_line, not_tested

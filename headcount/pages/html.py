@@ -9,9 +9,8 @@ from headcount.core import Document, write_readable
 from headcount.pages.assets import fill_template
 from headcount.pages.attention_view import DRAWING_SCRIPTS, shared_pictures
 from headcount.pages.card_view import Card, cards
-from headcount.pages.grid_view import Grid, Keeping, Legend, grids, keepings, legend
 from headcount.pages.kinds import NEITHER, NO_ROLE, Found, kinds_of, leading
-from headcount.pages.map_view import Map, maps
+from headcount.pages.map_view import Grid, Keeping, Legend, Map, grids, keepings, legend, maps
 from headcount.pages.names import measures
 from headcount.pages.opening import Opening, Start, opening, starts, title_of
 from headcount.pages.sections import PageSection, heads_document, sections_of

@@ -4,11 +4,13 @@ Letters differ between all kinds, so that maps can be read in grey.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
 from headcount import numbers
+from headcount.core import Table
+from headcount.pages.names import SITE_TITLES
 from headcount.results import Analysis, Role, TraitStrength, does, finding, kind_of_trait
 from headcount.vocabulary import (
     BORDERLINE,
@@ -25,7 +27,7 @@ MOST = 3
 NEITHER = "neither role nor tendency"
 """What heads are called that nothing leads."""
 NO_ROLE = "no role"
-FAINTEST, STRONGEST = 14, 52
+_FAINTEST, _STRONGEST = 14, 52
 """Share of its hue, in percent, that the cell of the weakest and the strongest tendency has."""
 
 
@@ -151,7 +153,7 @@ def tint(leading: Leading) -> int:
     """Share of the hue in a cell, in percent: a role is solid, a tendency as strong as it is."""
     if leading.verdict == "role":
         return 100
-    return round(FAINTEST + (STRONGEST - FAINTEST) * leading.strength)
+    return round(_FAINTEST + (_STRONGEST - _FAINTEST) * leading.strength)
 
 
 def counted(found: Iterable[Leading | None]) -> list[tuple[TraitEntry, int]]:
@@ -211,3 +213,34 @@ def kinds_sentence(found: Iterable[Leading | None]) -> str:
         clauses.append(f"{numbers.count(number)} {kind.one if number == 1 else kind.many}{note}")
     title = "By main role or tendency, " if len(named) < len(ranked) else ""
     return f"{title}{numbers.listed(clauses)}"
+
+
+def kept_table(run: Analysis, choices: Mapping[str, Collection[str]]) -> Table:
+    """How many heads of each kind, and of each site, are kept by each choice.
+
+    Args:
+        run: the run over all heads.
+        choices: names of the kept heads, by what chose them.
+    """
+    found = leading(run)
+    kinds = {head: leads.kind.key if leads else None for head, leads in found.items()}
+    groups: list[tuple[str, list[str]]] = [
+        (kind.label, [head for head in kinds if kinds[head] == kind.key])
+        for kind, _ in counted(found.values())
+    ]
+    groups.append((NEITHER, [head for head in kinds if not kinds[head]]))
+    if len(run.sites) > 1:
+        groups += [
+            (SITE_TITLES.get(site, site), [row.head for row in rows])
+            for site, rows in run.by_site()
+        ]
+    rows = (
+        (
+            label,
+            numbers.count(len(heads)),
+            *(numbers.count(len({*heads} & {*choice})) for choice in choices.values()),
+        )
+        for label, heads in groups
+        if heads
+    )
+    return Table.of(("heads", "all", *choices), rows)

@@ -10,7 +10,7 @@ PROBE = Capability(
     result="headcount.probing.result:Probed",
     document="headcount.probing.document:probes_document",
     beside=True,
-    page="headcount.probing.page:PART",
+    page="headcount.probing.document:PART",
     sections=(Section("probes", "probes", 80),),
     shares_work=True,
 )

@@ -1,21 +1,23 @@
 """What probes show: what the heads know together, and what each adds."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import final
 
 from headcount import numbers
 from headcount.core import Block, Chart, Document, Heading, Table, Text
+from headcount.pages import CardPart, PagePart, ProbeHead
 from headcount.probing.figures import PROBE_FIGURES, VARIANTS
-from headcount.probing.page import probe_heads
 from headcount.probing.result import Probed, ProbeRow
+from headcount.results import Analysis
 
-PROBE_TITLES = {
+_PROBE_TITLES = {
     "attention": "heads of words, from attention",
     "words": "heads of words, from attention and word vectors",
     "edges": "pairs of words, from attention",
     "structure": "trees, from hidden states",
     "layers": "tags and relations, from hidden states",
 }
-METRIC_TITLES = {
+_METRIC_TITLES = {
     "uas": "right head (UAS)",
     "las": "right head and relation (LAS)",
     "uas-tree": "UAS, best tree",
@@ -40,7 +42,7 @@ def probes_document(found: Probed) -> Document:
         (
             Text(_lede(found), "lede"),
             *_heads(found),
-            *(block for name in PROBE_TITLES for block in _numbers(found, name)),
+            *(block for name in _PROBE_TITLES for block in _numbers(found, name)),
             *(
                 Chart(name, says, lambda draw=draw: draw(found), is_detail=True)
                 for name, (says, draw) in PROBE_FIGURES.items()
@@ -68,7 +70,7 @@ def _numbers(found: Probed, name: str) -> Iterator[Block]:
     """The numbers of one probe over all relations."""
     if rows := _shown(found, name):
         headers = ("what is probed", "what is right", "share", "95 % interval")
-        yield Heading(f"Probe of {PROBE_TITLES[name]}")
+        yield Heading(f"Probe of {_PROBE_TITLES[name]}")
         yield Table.of(headers, map(_cells, rows))
 
 
@@ -92,14 +94,43 @@ def _shown(found: Probed, name: str) -> Sequence[ProbeRow]:
     """The rows over all relations; of structural probes, those of the first rank."""
     rows = [row for row in found.rows if row.probe == name and row.relation == "all"]
     rank = rows[0].rank if rows else None
-    return [row for row in rows if row.metric in METRIC_TITLES and row.rank == rank]
+    return [row for row in rows if row.metric in _METRIC_TITLES and row.rank == rank]
 
 
 def _cells(row: ProbeRow) -> tuple[str, ...]:
     place = "" if row.layer is None else f", hidden state {row.layer}"
     return (
         VARIANTS.get(row.variant, row.variant) + place,
-        METRIC_TITLES[row.metric],
+        _METRIC_TITLES[row.metric],
         f"{100 * row.value:.1f} %",
         numbers.ends(100 * row.low, 100 * row.high, "{:.1f}".format) + " %",
     )
+
+
+def probe_heads(found: Probed | None) -> dict[str, ProbeHead]:
+    """What each head adds to the attention probe, the most first."""
+    weights = () if found is None else found.weights
+    ordered = sorted(weights, key=lambda each: -each.contribution)
+    return {
+        each.head: ProbeHead(
+            each.head,
+            numbers.nats(each.from_dependent, "+"),
+            numbers.nats(each.from_head, "+"),
+            f"{numbers.nats(each.contribution, '+')} nats",
+            numbers.rank(place, len(ordered)),
+        )
+        for place, each in enumerate(ordered)
+    }
+
+
+@final
+class _ProbingPart(PagePart):
+    """What heads add to the attention probe, on their cards."""
+
+    def cards(self, run: Analysis) -> Mapping[str, CardPart]:
+        """What each head adds."""
+        found = probe_heads(run.of(Probed))
+        return {head: CardPart(probe=each) for head, each in found.items()}
+
+
+PART = _ProbingPart()

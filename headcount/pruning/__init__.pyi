@@ -1,11 +1,11 @@
-from .arguments import TrialArguments as TrialArguments
-from .arguments import check_calibration as check_calibration
 from .before_after import changes as changes
 from .before_after import few_in as few_in
 from .budget import Keep as Keep
 from .budget import Units as Units
 from .budget import check_prunable as check_prunable
 from .budget import share as share
+from .command import TrialArguments as TrialArguments
+from .command import check_calibration as check_calibration
 from .compensation import Compensation as Compensation
 from .compensation import recover as recover
 from .context import PruneSettings as PruneSettings

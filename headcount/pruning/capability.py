@@ -10,7 +10,7 @@ CURVE = Capability(
     result="headcount.results.curve:Curve",
     document="headcount.pruning.document:curve_document",
     takes_roles=True,
-    page="headcount.pruning.page:PART",
-    sections=(Section("curve", "pruning", 40, "headcount.pruning.page:curve_shown"),),
+    page="headcount.pruning.document:PART",
+    sections=(Section("curve", "pruning", 40, "headcount.pruning.document:curve_shown"),),
     shares_work=True,
 )

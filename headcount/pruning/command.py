@@ -1,17 +1,18 @@
-"""The command `headcount curve`."""
+"""The command `headcount curve`, and arguments of all commands that prune: data and heads."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
-from headcount import models, pruning, results
+from headcount import models, pruning, results, tasks
 from headcount.commands import (
     PLACEHOLDER_TEST,
     UPDATES,
     Inputs,
+    LearningArguments,
     Report,
     ResultCommand,
     ResumableArguments,
@@ -20,16 +21,103 @@ from headcount.commands import (
     values_of,
     with_options,
 )
-from headcount.core import (
-    InputError,
-    amount,
-    check_single_process,
-    options_of,
-)
+from headcount.core import InputError, Progress, amount, check_single_process, options_of, silent
 from headcount.numbers import percent
 from headcount.pages import command
-from headcount.pruning.arguments import TrialArguments, check_calibration
-from headcount.pruning.options import METHOD_OPTIONS, method_names
+from headcount.pruning.options import CALIBRATION, METHOD_OPTIONS, method_names
+
+Site = Literal["encoder.self", "decoder.self", "decoder.cross", "vision.self"]
+
+
+@dataclass(frozen=True)
+class TrialArguments(LearningArguments):
+    """Data to choose heads on and to measure on, and the heads that may be pruned."""
+
+    site: tuple[Site, ...] = ()
+    """Sites whose heads may be pruned; all by default."""
+    groups: bool = True
+    """Prune whole groups of heads that share keys and values; otherwise equally many of each."""
+    protect: tuple[str, ...] = ()
+    """Keep these heads whatever the method, with their groups: names such as dec.17.3, or roles.
+    induction, duplicate and previous are found in causal models; others need --analysis."""
+    calibration: int = CALIBRATION
+    """Number of examples drawn from --data for scoring heads, folding and rescaling; training uses
+    all."""
+
+    def check(self) -> None:
+        """Check everything that needs no model.
+
+        Raises:
+            InputError: If the number of examples or another argument can't be used.
+        """
+        if self.calibration < 1:
+            raise InputError(f"Expected --calibration of at least 1, got {self.calibration}.")
+        if self.protect:
+            pruning.check_protect(self.protect)
+        super().check()
+
+    def check_heads(self, keep: "pruning.Keep | None", analysis: Path | None) -> None:
+        """Check what the model's configuration says of heads; it may not say anything.
+
+        Args:
+            keep: Number of heads to keep, in all or at each site; None if it is not known yet.
+            analysis: Analysis of the model, from which roles are read.
+
+        Raises:
+            InputError: If more heads are to be kept than the model has, a protected head is not the
+                model's, or a protected role can't be known.
+        """
+        has_roles = analysis is not None
+        protected = pruning.check_protect(self.protect, has_roles) if self.protect else []
+        if keep is None and not protected:
+            return
+        stated = models.Stated.of(self.model, self.trust_remote_code)
+        stated.check_heads(protected, "--protect")
+        if isinstance(keep, int):
+            stated.check_keep(keep)
+        elif keep is not None:
+            for site, number in keep.items():
+                stated.check_keep(number, site)
+
+    def settings(
+        self, state: Path | None, progress: Progress, roles: "pruning.Roles | None" = None
+    ) -> "pruning.PruneSettings":
+        """What may be pruned, and how numbers are made.
+
+        Args:
+            state: Folder for intermediate state.
+            progress: Function that is called with the progress.
+            roles: Roles of the heads by an analysis.
+        """
+        return pruning.PruneSettings(
+            sites=self.site,
+            whole_groups=self.groups,
+            protect=self.protect,
+            roles=roles,
+            calibration=self.calibration,
+            seed=self.seed,
+            max_tokens=self.max_tokens,
+            state=state,
+            progress=progress,
+        )
+
+    def signature(self, loaded: "models.Loaded", splits: "tasks.TaskSplits", **more: object) -> str:
+        """The signature of everything that the numbers depend on, sites and groups included."""
+        signed = self.settings(None, silent).signed_options
+        return super().signature(loaded, splits, **signed, **more)
+
+
+def check_calibration(calibration: int, methods: "Iterable[pruning.MethodOptions]") -> None:
+    """Raise an error if --calibration was set and no method scores heads on examples.
+
+    Raises:
+        InputError: If --calibration would have no effect.
+    """
+    if calibration != CALIBRATION and not any(each.uses_data for each in methods):
+        raise InputError(
+            "--calibration only affects scores of heads, folding and rescaling, and this run has "
+            "none of them. Leave it out."
+        )
 
 
 @dataclass(frozen=True)
@@ -133,7 +221,7 @@ class Curve(ResumableArguments, ResultCommand["Inputs[pruning.Roles | None]", "r
         return after_curve(self.on, found.points, dev.metric, dev.higher_is_better)
 
 
-CLOSE = 0.01
+_CLOSE = 0.01
 """Largest drop of a score, relative to that of the dense model, that is called close."""
 
 
@@ -153,14 +241,14 @@ def after_curve(
     if not chosen:
         return
     drop = {id(each): sign * (dense - each.numbers["score"]) for each in chosen}
-    close = [each for each in chosen if drop[id(each)] <= CLOSE * abs(dense)]
+    close = [each for each in chosen if drop[id(each)] <= _CLOSE * abs(dense)]
     if close:
         best = min(close, key=lambda each: (each.keep, drop[id(each)]))
         is_smallest = 0 < best.keep == min(each.keep for each in chosen)
         untried = " (fewer were not tried)" if is_smallest else ""
         yield (
             f"Next: {amount(best.keep, 'head')} chosen by {best.method} keep {metric} within "
-            f"{percent(CLOSE, 0)} of {dense:.4g} on --dev, the fewest here{untried}. Prune to "
+            f"{percent(_CLOSE, 0)} of {dense:.4g} on --dev, the fewest here{untried}. Prune to "
             "that budget "
             "and measure it on data that chose nothing (--test):"
         )
@@ -168,7 +256,7 @@ def after_curve(
     else:
         best = min(chosen, key=lambda each: drop[id(each)])
         yield (
-            f"Next: no budget here keeps {metric} within {percent(CLOSE, 0)} of {dense:.4g}. "
+            f"Next: no budget here keeps {metric} within {percent(_CLOSE, 0)} of {dense:.4g}. "
             "Name larger "
             f"ones, or train the other weights after pruning, here to {amount(best.keep, 'head')}:"
         )

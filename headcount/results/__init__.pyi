@@ -15,8 +15,11 @@ from .changes import FinetuneRecord as FinetuneRecord
 from .changes import MetricChange as MetricChange
 from .changes import SliceChange as SliceChange
 from .changes import p_beside as p_beside
+from .claiming import check_same_model as check_same_model
+from .claiming import check_same_scores as check_same_scores
 from .claiming import claim as claim
 from .claiming import claim_beside as claim_beside
+from .claiming import read_roles as read_roles
 from .claiming import start_over as start_over
 from .claiming import write_csv as write_csv
 from .confirmation import Claim as Claim
@@ -83,9 +86,6 @@ from .run import HeadRow as HeadRow
 from .run import RelationResult as RelationResult
 from .run import RunRecord as RunRecord
 from .run import Untested as Untested
-from .same_model import check_same_model as check_same_model
-from .same_model import check_same_scores as check_same_scores
-from .same_model import read_roles as read_roles
 from .sealing import read_sealed as read_sealed
 from .sealing import write_sealed as write_sealed
 from .signature import MODEL as MODEL

@@ -10,7 +10,7 @@ SKILLS = Capability(
     result="headcount.skills.result:Skills",
     document="headcount.skills.document:skills_document",
     beside=True,
-    page="headcount.skills.page:PART",
+    page="headcount.skills.document:PART",
     sections=(Section("skills", "skills", 10),),
     shares_work=True,
 )

@@ -9,7 +9,7 @@ import torch
 from headcount.analysis.examples import Drawn, Side, best
 from headcount.core import encoded
 from headcount.corpora import Sentence, Tree
-from headcount.measures.grouped_maps import GroupedMap
+from headcount.measures.word_maps import GroupedMap
 from headcount.results import Role
 from headcount.tap import AttentionLayer, Block
 

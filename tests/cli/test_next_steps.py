@@ -15,8 +15,7 @@ from headcount.core import Head
 from headcount.corpora import HowRead
 from headcount.importance.command import after_importance
 from headcount.pages import curve_command
-from headcount.pruning.arguments import TrialArguments
-from headcount.pruning.command import Curve, after_curve
+from headcount.pruning.command import Curve, TrialArguments, after_curve
 from headcount.reporting.command import Report
 from headcount.results import (
     ALL,

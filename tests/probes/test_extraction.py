@@ -9,7 +9,7 @@ import torch
 import headcount
 from headcount.core import InputError
 from headcount.corpora import Encoder
-from headcount.measures.grouped_maps import probe_heads, probe_layers
+from headcount.measures.word_maps import probe_heads, probe_layers
 from headcount.models import Loaded
 from headcount.probing import ProbeOptions
 from headcount.probing.extraction import Features, extract, features_of, places, probe_states

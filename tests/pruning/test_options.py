@@ -29,8 +29,8 @@ from headcount.pruning import (
     preset,
     with_options,
 )
-from headcount.pruning.arguments import TrialArguments
 from headcount.pruning.before_after import drop, evaluate_gated
+from headcount.pruning.command import TrialArguments
 from headcount.pruning.limit import Chosen, broken_limit, choose, kept_limit, last_within
 from headcount.pruning.methods.learned import L0, swept
 from headcount.pruning.methods.registry import method_class

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from headcount.pages import assets, grid_view
+from headcount.pages import assets
 from headcount.pages import html as page_html
+from headcount.pages import map_view as grid_view
 from tests.reports.conftest import Open
 from tests.reports.run_folder import HOSTILE, shared_run
 from tests.reports.test_html import data

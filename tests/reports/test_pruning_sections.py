@@ -10,11 +10,9 @@ from headcount.artifact.page import pruned_document
 from headcount.core import Chart, Document, Heading, InputError, Text, Warned
 from headcount.pages import render, report_view, write_report
 from headcount.pages.curves import score_curve
-from headcount.pages.grid_view import keepings
-from headcount.pages.kept_heads import kept_table
-from headcount.pages.kinds import NEITHER, leading
-from headcount.pruning.document import curve_document, numbers_table
-from headcount.pruning.page import best_method, curve_shown
+from headcount.pages.kinds import NEITHER, kept_table, leading
+from headcount.pages.map_view import keepings
+from headcount.pruning.document import best_method, curve_document, curve_shown, numbers_table
 from headcount.results import (
     SAME_MODEL,
     Analysis,

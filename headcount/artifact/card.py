@@ -278,6 +278,10 @@ def _equality(record: PruneRecord) -> Iterator[Block]:
     yield Table.of(headers, rows)
     if runs := dict.fromkeys(run for each in compared for run in each.runs):
         yield Text(f"The models were also compared on short random batches: {', '.join(runs)}.")
+    if by_head := max((each.by_head or 0.0 for each in compared), default=0.0):
+        yield Text(
+            f"There, no head of the reloaded model differs by more than {by_head:.1g} of its norm."
+        )
 
 
 def _changed(record: PruneRecord) -> str:

@@ -113,6 +113,25 @@ def origin_of(smaller: Loaded, dense: Loaded) -> Origin:
     return Origin(dense, plan)
 
 
+def dense_twin(smaller: Loaded) -> Loaded:
+    """The dense model that computes what a compact one does: its pruned heads write zeros.
+
+    Raises:
+        ModelError: If the stock class does not make that model, or has no place for its weights.
+    """
+    model = smaller.model
+    config = copy.deepcopy(model.config)
+    config.per_layer_config = config.head_plan = config.auto_map = None
+    stock: Any = vars(type(model))["stock_class"]
+    dense = stock._from_config(config, dtype=model.dtype).to(model.device).eval()
+    origin = origin_of(smaller, Loaded(dense, None, smaller.name))
+    with torch.no_grad():
+        for layer in origin.dense.anatomy.layers:
+            origin.dense.model.get_submodule(layer.output or "").get_parameter("weight").zero_()
+    twin = restored(origin.dense, origin.plan, smaller)
+    return replace(twin, tokenizer=smaller.tokenizer)
+
+
 def _with_biases(dense: Loaded, maps: Mapping[str, Mapping[str, Any]]) -> Loaded:
     """A copy with a zero bias where folding added one to the compact model; else the model."""
     body = body_path(dense.model)

@@ -1,6 +1,8 @@
 from .compaction import compact as compact
 from .compaction import restorable as restorable
 from .compaction import restored as restored
+from .equality import RELOADED as RELOADED
+from .equality import check_equal as check_equal
 from .head_plan import check_lists as check_lists
 from .head_plan import relative as relative
 from .head_plan import unlisted as unlisted

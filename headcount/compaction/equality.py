@@ -41,6 +41,9 @@ from headcount.tap import (
     sample_runs,
 )
 
+COMPACT, RELOADED = "compact", "reloaded"
+"""Forms of a model with fewer heads, as errors name them."""
+
 _HALF = (torch.float16, torch.bfloat16)
 _WIDER = dict.fromkeys(_HALF, torch.float32) | {torch.float32: torch.float64}
 """Formats in which models are compared that differ: deep ones amplify what theirs rounds off."""
@@ -52,7 +55,8 @@ def check_equal(
     plan: Plan,
     smaller: PreTrainedModel,
     inputs: Mapping[str, Tensor] | None = None,
-) -> None:
+    form: str = COMPACT,
+) -> float:
     """Raise an error unless a compact model equals the gated model in every sample run.
 
     Args:
@@ -61,10 +65,15 @@ def check_equal(
         plan: The kept heads.
         smaller: The compact model.
         inputs: Inputs of the user's own; made up if None.
+        form: Form of the smaller model, `COMPACT` or `RELOADED`.
+
+    Returns:
+        Largest difference of a head, or of a layer's output, as a share of its norm.
 
     Raises:
         ModelError: If it does not run, or if a head or the outputs differ by more than rounding.
     """
+    kind, largest = f"{form} {type(model).__name__}", 0.0
     for where, run in sample_runs(model, inputs).items():
         comparison, dtype = _Comparison(anatomy, plan, run), model.dtype
         try:
@@ -88,26 +97,38 @@ def check_equal(
                 if found.outputs <= found.limit(dtype) and not _has_room(model, wider):
                     break
                 found, dtype = _apart_in(wider, model, smaller, comparison), wider
-        _check(found, dtype, type(model).__name__, where)
+        _check(found, dtype, kind, where)
+        largest = max(largest, found.share)
+    return largest
 
 
 def _check(found: "_Apart", dtype: torch.dtype, kind: str, where: str) -> None:
     """Raise an error for what is off; heads are judged in float64 only."""
-    name = str(dtype).removeprefix("torch.")
+    name, reasons = str(dtype).removeprefix("torch."), _REASONS[kind.partition(" ")[0]]
     if found.outputs > found.limit(dtype):
         raise ModelError(
-            f"Expected the compact {kind} to differ from the gated one by at "
+            f"Expected the {kind} to differ from the gated one by at "
             f"most {found.limit(dtype):g} of the largest output, got {found.outputs:.2g} {where}, "
-            f"computed in {name}. Its attention combines all "
-            "heads, so it can be gated but not made smaller."
+            f"computed in {name}. {reasons[0]}"
         )
     if dtype == torch.float64 and found.is_off(dtype):
         raise ModelError(
-            f"Expected {found.worst} of the compact {kind} to differ from the gated "
+            f"Expected {found.worst} of the {kind} to differ from the gated "
             f"one's by at most {_limit(dtype):g} of its norm, got {found.share:.2g} "
-            f"{where}, computed in {name}. What it computes depends on heads that are pruned, "
-            "so it can be gated but not made smaller."
+            f"{where}, computed in {name}. {reasons[1]}"
         )
+
+
+_WRONG = "The files do not hold what was saved. Nothing was written; check the disk and try again."
+_REASONS = {
+    COMPACT: (
+        "Its attention combines all heads, so it can be gated but not made smaller.",
+        "What it computes depends on heads that are pruned, so it can be gated but not made "
+        "smaller.",
+    ),
+    RELOADED: (_WRONG, _WRONG),
+}
+"""Why the outputs, and why a head, may differ, by form."""
 
 
 def _limit(dtype: torch.dtype) -> float:
@@ -139,13 +160,10 @@ class _Apart:
     """Largest difference of what enters or leaves an output projection, as a share of its norm."""
     worst: str
     """What differs so."""
-    is_whole: bool
-    """Whether all layers were compared."""
 
     def limit(self, dtype: torch.dtype) -> float:
         """The limit of outputs, which have room for rounding where all calls are equal."""
-        equal = self.is_whole and self.share <= _limit(dtype)
-        return (ROOM if equal else TOLERANCE)[dtype]
+        return (ROOM if self.share <= _limit(dtype) else TOLERANCE)[dtype]
 
     def is_off(self, dtype: torch.dtype) -> bool:
         """Whether something differs by more than rounding does once."""
@@ -190,10 +208,9 @@ class _Comparison:
     def __init__(self, anatomy: Anatomy, plan: Plan, run: SampleRun) -> None:
         self.anatomy, self.plan, self.run = anatomy, plan, run
         self._kept = {
-            layer: kept
+            layer: plan.of_layer(anatomy.heads, layer.site, layer.layer)
             for layer in anatomy.layers
-            if (kept := plan.of_layer(anatomy.heads, layer.site, layer.layer))
-            and layer.output is not None
+            if layer.output is not None
         }
         self._expected = dict[str, deque[Tensor]]()
         """What goes into and out of each projection in the gated model, call by call."""
@@ -203,8 +220,9 @@ class _Comparison:
         """The gated model's outputs; what its kept heads compute is remembered."""
 
         def enter(layer: AttentionLayer, given: Tensor) -> None:
-            heads = given.unflatten(-1, (layer.num_heads, layer.head_dim))
-            self._remember(layer, heads[..., list(self._kept[layer]), :].clone())
+            if kept := self._kept[layer]:
+                heads = given.unflatten(-1, (layer.num_heads, layer.head_dim))
+                self._remember(layer, heads[..., list(kept), :].clone())
 
         gates = self.plan.gates(self.anatomy.heads)
         with (
@@ -216,8 +234,9 @@ class _Comparison:
     def apart(self, smaller: PreTrainedModel, gated: list[Tensor]) -> _Apart:
         """How far the compact model is from the gated one, which ran before."""
 
-        def enter(layer: AttentionLayer, given: Tensor) -> Tensor:
-            kept = self._kept[layer]
+        def enter(layer: AttentionLayer, given: Tensor) -> Tensor | None:
+            if not (kept := self._kept[layer]):
+                return None  # nothing of it comes out
             names = [f"head {Head(layer.site, layer.layer, index)}" for index in kept]
             found = given.unflatten(-1, (len(kept), layer.head_dim))
             return self._compare(layer, found, names).flatten(-2)
@@ -229,8 +248,7 @@ class _Comparison:
         outputs = difference(self.run.outputs(smaller), gated)
         with self._hearing(smaller, enter, leave):
             self.run.outputs(smaller)
-        is_whole = len(self._kept) == len(self.anatomy.layers)
-        return _Apart(outputs, self._share, self._worst, is_whole)
+        return _Apart(outputs, self._share, self._worst)
 
     @contextmanager
     def _hearing(

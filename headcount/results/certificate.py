@@ -43,6 +43,9 @@ class Comparison:
     """Number of batches."""
     runs: tuple[str, ...] = omitted(())
     """Descriptions of the short random batches that were compared besides the data."""
+    by_head: float | None = omitted(None)
+    """Largest difference of a head, or of a layer's output, at one call, as a share of its norm;
+    None if heads were not compared."""
 
     @property
     def is_with_gated(self) -> bool:

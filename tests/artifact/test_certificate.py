@@ -108,9 +108,12 @@ def test_rounding_of_the_reference_sets_the_tolerance() -> None:
     near.check_equal()
     with pytest.raises(ModelError, match="Expected far and one to differ by at most 0.00016"):
         far.check_equal()
-    assert (
-        compare(("one", rounding), others, data, torch.float32, by_row=False)[0].tolerance == 1e-5
-    )
+    (alone, _) = compare(("one", rounding), others, data, torch.float32, by_row=False)
+    assert alone.tolerance == 1e-5
+    of_dense = compare(("one", rounding), others, data, torch.float32, rounding=lambda: 1e-4)
+    assert [each.tolerance for each in of_dense] == [pytest.approx(8e-4)] * 2
+    most = compare(("one", rounding), others, data, torch.float32, rounding=lambda: 1.0)
+    assert most[0].tolerance == 1e-2
 
 
 def test_written_and_read(tmp_path: Path) -> None:
@@ -236,6 +239,34 @@ def test_a_wrong_cache_is_seen(form: str, tmp_path: Path, monkeypatch: pytest.Mo
         certify(tmp_path, loaded, plan, Loaded(smaller, None, ""), Data.of(loaded, None))
 
 
+def test_a_head_of_the_folder_is_compared_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is off by 1e-4 of its norm, of which the outputs show too little."""
+    loaded = Loaded(tiny.MODELS["bert"](), None, "bert")
+    first = loaded.anatomy.layers[0]
+    output, size = loaded.model.get_submodule(first.output or ""), first.head_dim
+    with torch.no_grad():
+        output.get_parameter("weight")[:, size : 2 * size] *= 1e-3
+    plan = Plan.keeping(loaded.heads, [head for head in loaded.heads if head.index != 0])
+    smaller = Loaded(compact(loaded, plan), None, "")
+    found = certify(tmp_path / "right", loaded, plan, smaller, Data.of(loaded, None)).comparisons
+    assert found[0].by_head is None and (found[1].by_head or 0.0) <= 1e-5
+
+    def load_wrong(*arguments: Any, **options: Any) -> Loaded:
+        reloaded = load(*arguments, **options)
+        value = reloaded.model.get_submodule(f"{first.module}.value")
+        with torch.no_grad():
+            for parameter in value.parameters():
+                parameter[:size] *= 1 + 1e-4
+        return reloaded
+
+    monkeypatch.setattr(making, "load", load_wrong)
+    expected = r"Expected head enc\.0\.1 of the reloaded .* to differ .* got 0.0001.* try again"
+    with pytest.raises(ModelError, match=expected):
+        certify(tmp_path / "wrong", loaded, plan, smaller, Data.of(loaded, None))
+
+
 def test_a_model_that_fails_with_a_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Phi-3 asks the cache of its first layer for the length; without heads that would be 0."""
     sizes: dict[str, Any] = tiny.GROUPED | {"hidden_size": 60}
@@ -243,7 +274,7 @@ def test_a_model_that_fails_with_a_cache(tmp_path: Path, monkeypatch: pytest.Mon
     plan = Plan({"decoder.self": {0: ()}})
     with monkeypatch.context() as patched:
         patched.setattr(layout, "counts_by_config", lambda module: False)
-        patched.setattr(compaction, "check_equal", lambda *_: None)
+        patched.setattr(compaction, "check_equal", lambda *_: 0.0)
         smaller = compact(loaded, plan)
         with pytest.raises(ModelError, match="Expected the compact model to run with a cache, as"):
             certify(tmp_path, loaded, plan, Loaded(smaller, None, ""), Data.of(loaded, None))

@@ -9,13 +9,17 @@ import pytest
 import torch
 
 from headcount.artifact.comparing import Data
-from headcount.artifact.further_training import choice_of, origin_of
+from headcount.artifact.further_training import choice_of, dense_twin, origin_of
+from headcount.artifact.making import save_compact
 from headcount.compaction import compact
 from headcount.core import ModelError
-from headcount.models import Loaded, plan_for
+from headcount.models import Loaded, load, plan_for
 from headcount.pruning.compensation import fold, output_moments
 from headcount.results import CeilingRecord, ChoiceRecord, PruneRecord
+from headcount.tap import difference
+from tests import tiny
 from tests.compaction.plans import some_heads
+from tests.compaction.test_compact import run
 from tests.tasks import loaded as small
 
 CPU = torch.device("cpu")
@@ -45,6 +49,18 @@ def test_folding_gave_it_biases_that_the_whole_model_lacks(name: str, tmp_path: 
     assert all(each["share"] <= each["tolerance"] for each in found)
     assert (tmp_path / "README.md").exists()
     assert dense.model.state_dict().keys() == before.keys()
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "marian"])
+def test_a_compact_model_has_a_dense_twin(name: str, tmp_path: Path) -> None:
+    """It has all heads and computes the same."""
+    loaded = Loaded(tiny.MODELS[name](), None, name)
+    save_compact(loaded, some_heads(loaded.anatomy, 1), tmp_path / "small")
+    smaller = load(tmp_path / "small")
+    assert len(smaller.heads) < len(loaded.heads)
+    twin, batch = dense_twin(smaller), tiny.inputs(loaded.model)
+    assert twin.heads == loaded.heads and type(twin.model) is type(loaded.model)
+    assert difference(run(twin.model, batch), run(smaller.model, batch)) < 1e-6
 
 
 def test_sentences_on_other_numbers_are_not_repeated(tmp_path: Path) -> None:

@@ -175,7 +175,8 @@ def test_rounding_is_no_difference(
 ) -> None:
     """Deep models amplify it beyond any tolerance; in float64 only a fault is left."""
     tight = dict.fromkeys(tap.TOLERANCE, -1.0) | {torch.float64: 1e-10}
-    monkeypatch.setattr("headcount.compaction.equality.TOLERANCE", tight)
+    for limits in ("TOLERANCE", "ROOM"):
+        monkeypatch.setattr(f"headcount.compaction.equality.{limits}", tight)
     model = tiny.MODELS["llama"]()
     nn.Module.to(model, dtype)
     anatomy = examine(model)

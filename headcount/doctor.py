@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, final
 
@@ -26,7 +25,15 @@ from headcount.models import Loaded, check_has_heads, inputs_of, load, own_encod
 from headcount.pruning import METHODS, check_prunable
 from headcount.results import LAPSED, Certificate
 from headcount.speed import limits
-from headcount.tap import LONG, TRITON_STATE, implementation_of, unsuited
+from headcount.tap import (
+    LONG,
+    TRITON_STATE,
+    UNKEPT,
+    implementation_of,
+    machine_code,
+    unsuited,
+    without_numba,
+)
 from headcount.tasks import TASKS
 
 WORDS = ("Unbelievably", ",", "the", "naïve", "Straßenbahn", "didn't", "arrive", "—", "Москва", "!")
@@ -167,10 +174,11 @@ def _kernel(loaded: Loaded) -> Iterator[Finding]:
     blocks = "attention is measured in blocks"
     if why is not None:
         text = f"{blocks}: {why}"
-    elif find_spec("numba") is None:
-        text = f"{blocks}; with the extra fast, one compiled sweep measures long texts faster"
+    elif (code := machine_code()).why is not None:
+        text = f"{blocks}: {without_numba(code.why)}"
     else:
         text = f"{blocks}, and by one compiled sweep where texts have {LONG} tokens or more"
+        text = text if code.is_kept else f"{text} ({UNKEPT})"
     yield Finding("kernel", True, f"{text}; --kernel triton, for GPUs: {TRITON_STATE}")
 
 

@@ -410,8 +410,8 @@ class _Analyzing:
             warnings.append(
                 f"special tokens count in confidence, as {special.replace('+', ' and ')}"
             )
-        if self.chosen.why is not None:
-            warnings.append(f"attention was computed in blocks: {self.chosen.why}")
+        if self.chosen.warning is not None:
+            warnings.append(self.chosen.warning)
         if left := self.chosen.kernel.left:
             where = ", ".join(sorted(left))
             warnings.append(f"some layers or batches were computed in blocks, since {where}")

@@ -23,13 +23,16 @@ from .given_model import Holder as Holder
 from .given_model import check_is_model as check_is_model
 from .given_model import model_of as model_of
 from .kernel_blocks import without_padding as without_padding
+from .kernel_sweep import machine_code as machine_code
 from .kernel_triton import TRITON_STATE as TRITON_STATE
 from .kernels import BLOCKS as BLOCKS
 from .kernels import LONG as LONG
+from .kernels import UNKEPT as UNKEPT
 from .kernels import Chosen as Chosen
 from .kernels import Kernel as Kernel
 from .kernels import chosen as chosen
 from .kernels import unsuited as unsuited
+from .kernels import without_numba as without_numba
 from .listener import COLUMNS as COLUMNS
 from .listener import Block as Block
 from .listener import Counted as Counted

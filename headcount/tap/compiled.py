@@ -5,7 +5,8 @@ in the same order, since maxima of floats are not; the exponential is a polynomi
 a loop are of 32 bits. Nothing may assume that there is no infinity or NaN, which must reach the
 weights to be found there. A row of scores stays in the cache between the loops over it.
 
-It needs numba. What is compiled is kept beside this file or in the user's cache folder.
+It needs numba; `kernel_sweep.machine_code` imports it. What is compiled is kept beside this file or
+in the user's cache folder.
 """
 
 from collections.abc import Callable
@@ -220,13 +221,10 @@ _SIGNATURE = (
 )
 
 
-def _compiled(function: Callable[..., None]) -> Callable[..., None]:
-    """The function in machine code, from a cache if one can be read or written."""
+def compiled() -> tuple[Callable[..., None], bool]:
+    """The sweep in machine code, and whether a cache holds it for later processes."""
     options: dict[str, Any] = {"nogil": True, "fastmath": FLAGS}
     try:
-        return njit(_SIGNATURE, cache=True, **options)(function)
+        return njit(_SIGNATURE, cache=True, **options)(_sweep), True
     except (RuntimeError, OSError):  # no folder can be written
-        return njit(_SIGNATURE, **options)(function)
-
-
-sweep = _compiled(_sweep)
+        return njit(_SIGNATURE, **options)(_sweep), False

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from itertools import groupby
 from threading import Barrier
 from typing import Any, final
@@ -16,6 +17,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
+from packaging.version import Version
 from torch import Tensor
 
 from headcount.tap.attention_weights import AttentionCall, Cut, cut
@@ -33,8 +35,48 @@ WHOLE = 2**20
 PARTS = 8
 """Number of parts that the queries of a long text are cut into, each summed up by one thread."""
 
+NUMBA = "0.62"
+"""The first version of numba whose machine code was compared with the blocks."""
+
 _FOUND = (Reduction.PEAK, Reduction.PEAK_SPECIAL, Reduction.ENTROPY, Reduction.FIRST)
 _KEYS = (Reduction.PEAK_KEY, Reduction.PEAK_LATER)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class MachineCode:
+    """The sweep as a function, or why there is none."""
+
+    sweep: Callable[..., None] | None
+    why: str | None = None
+    """Why numba can't compile it; None if it can."""
+    is_kept: bool = True
+    """Whether later processes find it in a cache."""
+
+
+@cache
+def machine_code() -> MachineCode:
+    """The sweep in machine code: compiled by the first process, read from a cache by later ones.
+
+    A numba that is missing, too old, too new for NumPy or broken is a reason, not an error.
+    """
+    try:
+        found = str(import_module("numba").__version__)
+        if Version(found) < Version(NUMBA):
+            return MachineCode(None, f"numba is {found}, and {NUMBA} or newer is needed")
+        sweep, is_kept = import_module("headcount.tap.compiled").compiled()
+        return MachineCode(sweep, is_kept=is_kept)
+    except ModuleNotFoundError as error:
+        if error.name == "numba":
+            return MachineCode(None, "numba is not installed")
+        return MachineCode(None, _broken(error))
+    except Exception as error:  # whatever an installation that does not fit together raises
+        return MachineCode(None, _broken(error))
+
+
+def _broken(error: Exception) -> str:
+    text = " ".join(str(error).split()) or "no message"
+    return f"numba does not work here ({type(error).__name__}: {text})"
 
 
 @final
@@ -77,9 +119,7 @@ class Sweep:
     left = frozenset[str]()
 
     def __init__(self) -> None:
-        from headcount.tap.compiled import sweep
-
-        self._sweep: Any = sweep
+        self._sweep: Any = machine_code().sweep
         self._facts = WeakKeyDictionary[Counted, _Facts]()
 
     def takes(self, call: AttentionCall, statistics: Statistics) -> bool:

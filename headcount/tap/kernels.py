@@ -17,7 +17,7 @@ from headcount.core import InputError, KernelName, check_choice
 from headcount.tap.anatomy import Anatomy
 from headcount.tap.attention_weights import AttentionCall, Cut
 from headcount.tap.kernel_blocks import Blocks
-from headcount.tap.kernel_sweep import Sweep
+from headcount.tap.kernel_sweep import NUMBA, Sweep, machine_code
 from headcount.tap.kernel_triton import IS_INTERPRETED, Triton
 from headcount.tap.listener import Block, Statistics
 from headcount.tap.placement import input_device
@@ -91,44 +91,62 @@ class Chosen:
     """The kernel of a model."""
 
     kernel: Kernel
-    why: str | None = None
-    """Why it is another one than was asked for; None if it is not."""
+    warning: str | None = None
+    """What a user loses, if that could be helped: another kernel than was asked for, or time."""
 
 
 def chosen(name: KernelName, model: PreTrainedModel, anatomy: Anatomy, longest: int) -> Chosen:
     """The kernel for a model's attention.
 
     Args:
-        name: "auto" is the sweep where numba is installed, it can compute the model and texts are
-            long; else the blocks. Triton is only chosen by its name.
+        name: "auto" is the sweep where numba works, it can compute the model and texts are long;
+            else the blocks. Triton is only chosen by its name.
         model: the model that is tapped.
         anatomy: its attention layers.
         longest: number of tokens of the longest text.
 
     Raises:
-        InputError: if a kernel is asked for whose compiler is not installed.
+        InputError: if a kernel is asked for whose compiler does not work.
     """
     check_choice("kernel", name, KernelName)
-    wanted = "sweep" if name == "auto" and longest >= LONG and find_spec("numba") else name
-    if wanted not in _COMPILED:
+    wanted = ("sweep" if longest >= LONG else "blocks") if name == "auto" else name
+    if wanted == "blocks":
         return Chosen(BLOCKS)
-    make, compiler, brought = _COMPILED[wanted]
-    if find_spec(compiler) is None:
-        raise InputError(
-            f"Expected {compiler} for the kernel {name}, but it is not installed. Install "
-            f"{brought}, or pass --kernel blocks."
-        )
-    why = unsuited(wanted, model, anatomy)
-    if why is None:
-        return Chosen(make())
-    return Chosen(BLOCKS, None if name == "auto" else why)
+    if (why := unsuited(wanted, model, anatomy)) is not None:
+        return Chosen(BLOCKS, None if name == "auto" else f"{_IN_BLOCKS}: {why}")
+    if wanted == "triton":
+        if find_spec("triton") is None:
+            brought = "Install a build of torch for CUDA, which brings it along"
+            raise _refusal(wanted, "triton is not installed", brought)
+        return Chosen(Triton())
+    code = machine_code()
+    if code.why is None:
+        return Chosen(Sweep(), None if code.is_kept else UNKEPT)
+    if name == "sweep":
+        raise _refusal(wanted, code.why, f"Run {_NUMBA}")
+    return Chosen(BLOCKS, f"{_IN_BLOCKS}: {without_numba(code.why)}")
 
 
-_COMPILED: dict[str, tuple[Callable[[], Kernel], str, str]] = {
-    "sweep": (Sweep, "numba", "headcount[fast]"),
-    "triton": (Triton, "triton", "a build of torch for CUDA, which brings it along"),
-}
-"""Kernels that are compiled: how to make them, what compiles them, and what it comes with."""
+def _refusal(kernel: str, why: str, remedy: str) -> InputError:
+    return InputError(
+        f"Expected a compiler for the kernel {kernel}, but {why}. {remedy}, or pass "
+        "--kernel blocks."
+    )
+
+
+_IN_BLOCKS = "attention was computed in blocks"
+_NUMBA = f"pip install 'numba>={NUMBA}'"
+
+UNKEPT = (
+    "the kernel sweep was compiled for this process alone (about 3 s), since no cache folder can "
+    "be written; set NUMBA_CACHE_DIR to a folder that can"
+)
+"""Why the sweep costs some seconds in every process."""
+
+
+def without_numba(why: str) -> str:
+    """Why there is no sweep, and what one would spare."""
+    return f"{why}; {_NUMBA} measures texts of {LONG} tokens or more in down to half the time"
 
 
 def unsuited(name: str, model: PreTrainedModel, anatomy: Anatomy) -> str | None:

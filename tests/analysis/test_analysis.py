@@ -170,7 +170,6 @@ RATES = ("sentences_per_s", "tokens_per_s")
 
 def test_the_kernel_is_recorded_and_not_mixed(loaded: Loaded, tmp_path: Path) -> None:
     """Sums of another kernel are not resumed; a model that the sweep can't take is said to be."""
-    pytest.importorskip("numba")
     corpus, options = headcount.Corpus(SAMPLE, limit=9), headcount.Options(kernel="sweep")
     blocks = headcount.analyze(loaded, corpus, out=tmp_path)
     sweep = headcount.analyze(loaded, corpus, options, out=tmp_path / "sweep")
@@ -230,7 +229,6 @@ def test_what_a_kernel_leaves_to_the_blocks_is_recorded(
 
 
 def test_a_model_that_the_sweep_cant_take_is_measured_in_blocks(loaded: Loaded) -> None:
-    pytest.importorskip("numba")
     eager = replace(loaded)
     vars(eager)["anatomy"] = replace(loaded.anatomy, eager=True)
     corpus, options = headcount.Corpus(SAMPLE, limit=9), headcount.Options(kernel="sweep")

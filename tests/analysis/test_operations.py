@@ -178,8 +178,6 @@ def test_nothing_of_the_size_of_a_map_is_made(
     name: str, kernel: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Causal masks, windows behind and both ways, and padding."""
-    if kernel == "sweep":
-        pytest.importorskip("numba")
     window = hf.MistralConfig(**tiny.GROUPED, sliding_window=17)
     its = hf.MistralForCausalLM(window) if name == "mistral" else tiny.MODELS[name]()
     model, found = its.eval(), []

@@ -247,7 +247,6 @@ def test_layers_measured_at_once_give_the_same_sums(
 @pytest.mark.parametrize("name", ["llama", "gemma3_text", "bert"])
 def test_every_measure_with_the_sweep(name: str) -> None:
     """The sums are those of the blocks, in blocks of any size, and of parts of a batch."""
-    pytest.importorskip("numba")
     sweep = Sweep()
     for lengths in ((11, 6, 2), (23,)):
         batch = _batch(5, lengths)

@@ -1,7 +1,12 @@
 """Every kernel finds what the blocks find, and is chosen where it can compute the model."""
 
-from collections.abc import Iterator
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from threading import Barrier, get_ident
 from time import sleep
 
@@ -18,19 +23,20 @@ from headcount.tap import (
     Reduction,
     Statistics,
     chosen,
+    compiled,
     examine,
+    kernels,
     unsuited,
 )
 from headcount.tap import kernel_sweep as kernel_sweep_module
 from headcount.tap.attention_weights import AttentionCall, Cut, blocks
-from headcount.tap.kernel_sweep import Sweep
+from headcount.tap.kernel_sweep import NUMBA, Sweep, machine_code
 from tests import tiny
 from tests.tap.kernel_cases import CASES, NEEDS, call_of, found_by
 
 
 @pytest.fixture(scope="module")
 def sweep() -> Iterator[Sweep]:
-    pytest.importorskip("numba")
     yield Sweep()
 
 
@@ -191,7 +197,6 @@ def test_calls_that_the_sweep_can_t_take(sweep: Sweep) -> None:
 def test_the_kernel_is_chosen_by_the_model_and_the_length_of_texts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    pytest.importorskip("numba")
     model = tiny.MODELS["bert"]().eval()
     anatomy = examine(model)
     names = {n: chosen("auto", model, anatomy, n).kernel.name for n in (LONG - 1, LONG)}
@@ -199,16 +204,98 @@ def test_the_kernel_is_chosen_by_the_model_and_the_length_of_texts(
     assert chosen("blocks", model, anatomy, LONG).kernel is BLOCKS
     assert chosen("sweep", model, anatomy, 1).kernel.name == "sweep"
     eager = chosen("sweep", model, replace(anatomy, eager=True), LONG)
-    assert eager.kernel is BLOCKS and eager.why is not None and "eager" in eager.why
+    assert eager.kernel is BLOCKS and "eager" in str(eager.warning)
     monkeypatch.setattr("headcount.tap.kernels.IS_INTERPRETED", False)
     assert unsuited("triton", model, anatomy) == (
         "the model is on cpu, and the kernel triton runs on a GPU"
     )
     double = chosen("sweep", model.double(), anatomy, LONG)
     assert double.kernel is BLOCKS
-    assert double.why == "the model is in float64, and the kernel sweep computes in float32"
-    assert chosen("auto", model, anatomy, LONG).why is None
+    why = "the model is in float64, and the kernel sweep computes in float32"
+    assert double.warning == f"attention was computed in blocks: {why}"
+    assert chosen("auto", model, anatomy, LONG).warning is None
     monkeypatch.setattr("headcount.tap.kernels.find_spec", lambda name: None)
-    assert chosen("auto", model, anatomy, LONG).kernel is BLOCKS
-    with pytest.raises(InputError, match=r"Install headcount\[fast\], or pass --kernel blocks"):
+    monkeypatch.setattr("headcount.tap.kernels.IS_INTERPRETED", True)
+    with pytest.raises(InputError, match="triton is not installed. .* or pass --kernel blocks"):
+        chosen("triton", model.float(), anatomy, LONG)
+
+
+UNFIT = {
+    "missing": ("raise ModuleNotFoundError(name='numba')", "numba is not installed"),
+    "too old": ("__version__ = '0.61.2'", "numba is 0.61.2, and 0.62 or newer is needed"),
+    "too new for NumPy": (
+        "raise ImportError('Numba needs NumPy 2.4 or less.\\nGot NumPy 2.6.')",
+        "numba does not work here (ImportError: Numba needs NumPy 2.4 or less. Got NumPy 2.6.)",
+    ),
+    "broken": (
+        "raise OSError('libllvmlite.so: cannot open')",
+        "numba does not work here (OSError: libllvmlite.so: cannot open)",
+    ),
+    "half": (
+        "__version__ = '0.99'",
+        "numba does not work here (ImportError: cannot import name 'njit' from 'numba')",
+    ),
+}
+"""What a numba that does not fit does when it is imported, and what is said of it."""
+
+
+@pytest.fixture(params=UNFIT)
+def unfit(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """A numba that does not fit is the first on the path; why it does not."""
+    code, why = UNFIT[request.param]
+    (tmp_path / "numba.py").write_text(code)
+    for name in [each for each in sys.modules if each.partition(".")[0] == "numba"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delitem(sys.modules, "headcount.tap.compiled", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    machine_code.cache_clear()
+    yield why
+    monkeypatch.undo()
+    machine_code.cache_clear()
+
+
+def test_a_numba_that_does_not_fit_leaves_attention_to_the_blocks(unfit: str) -> None:
+    """A warning says what is lost; a sweep that is asked for is refused."""
+    model = tiny.MODELS["bert"]().eval()
+    anatomy = examine(model)
+    auto = chosen("auto", model, anatomy, LONG)
+    assert auto.kernel is BLOCKS
+    assert str(auto.warning).startswith(f"attention was computed in blocks: {unfit}"[:90])
+    assert str(auto.warning).endswith("tokens or more in down to half the time")
+    assert chosen("auto", model, anatomy, LONG - 1).warning is None, "short texts lose nothing"
+    with pytest.raises(InputError, match="Run pip install 'numba>=.*, or pass --kernel blocks"):
         chosen("sweep", model, anatomy, LONG)
+
+
+@pytest.mark.slow
+def test_a_broken_numba_stops_no_import(tmp_path: Path) -> None:
+    (tmp_path / "numba.py").write_text(UNFIT["too new for NumPy"][0])
+    code = "from headcount import analyze; from headcount.tap import machine_code as m; print(m())"
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    run = [sys.executable, "-c", code]
+    printed = subprocess.check_output(run, env={**os.environ, "PYTHONPATH": path}, text=True)
+    assert "Got NumPy 2.6." in printed
+
+
+def test_a_sweep_that_no_cache_holds_warns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numba raises RuntimeError where it finds no folder for its cache."""
+
+    def njit(signature: str, cache: bool = False, **options: object) -> Callable[..., object]:
+        if cache:
+            raise RuntimeError("cannot cache function '_sweep': no locator available")
+        return lambda function: function
+
+    monkeypatch.setattr(compiled, "njit", njit)
+    monkeypatch.setattr(kernels, "machine_code", machine_code.__wrapped__)
+    model = tiny.MODELS["bert"]().eval()
+    found = chosen("auto", model, examine(model), LONG)
+    assert found.kernel.name == "sweep"
+    assert found.warning is not None and "set NUMBA_CACHE_DIR" in found.warning
+
+
+def test_the_project_asks_for_the_numba_that_was_compared() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    (numba,) = (each for each in project["dependencies"] if each.startswith("numba"))
+    assert numba.startswith(f"numba>={NUMBA};")

@@ -33,9 +33,23 @@ CAPABILITIES: Registry[Capability] = Registry(
         "report": "headcount.reporting.capability:REPORT",
         "compare": "headcount.compare.capability:COMPARE",
         "reproduce": "headcount.papers.capability:REPRODUCE",
+        "check": "headcount.testing.capability:CHECK",
         "doctor": "headcount.reporting.capability:DOCTOR",
         "demo": "headcount.reporting.capability:DEMO",
         "sample": "headcount.reporting.capability:SAMPLE",
     },
 )
 """Every capability by the name of its command."""
+
+REGISTRIES = (
+    "headcount.importance.options:SCORES",
+    "headcount.tasks.options:TASKS",
+    "headcount.pruning.options:METHODS",
+    "headcount.explanation.effects:EFFECTS",
+    "headcount.corpora.formats:FORMATS",
+    "headcount.measures.registry:REGISTRY",
+    "headcount.measures.key_classes:TRAIT_CLASSES",
+    "headcount.corpora.word_links:RELATIONS",
+    f"{__name__}:CAPABILITIES",
+)
+"""Where the registry of every family of things that plug-ins add is."""

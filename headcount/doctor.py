@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 import torch
 
@@ -12,17 +12,14 @@ from headcount.core import (
     InputError,
     Origin,
     PluginError,
-    Registry,
     amount,
-    capability_registry,
+    checks_of,
     origins,
+    registries,
 )
-from headcount.corpora import FORMATS, RELATIONS, Corpus, Sentence, has_languages
-from headcount.explanation import EFFECTS
-from headcount.importance import SCORES
-from headcount.measures import REGISTRY
+from headcount.corpora import Corpus, Sentence, has_languages
 from headcount.models import Loaded, check_has_heads, inputs_of, load, own_encoder
-from headcount.pruning import METHODS, check_prunable
+from headcount.pruning import check_prunable
 from headcount.results import LAPSED, Certificate
 from headcount.speed import limits
 from headcount.tap import (
@@ -34,7 +31,6 @@ from headcount.tap import (
     unsuited,
     without_numba,
 )
-from headcount.tasks import TASKS
 
 WORDS = ("Unbelievably", ",", "the", "naïve", "Straßenbahn", "didn't", "arrive", "—", "Москва", "!")
 """Words of various lengths, scripts and kinds, with which the tokenizer's pieces must align."""
@@ -91,11 +87,7 @@ def plugins() -> list[Finding]:
     """Import the plug-ins that are listed, and say what each adds."""
     added: dict[Origin, list[str]] = {origin: [] for origin in origins()}
     broken: dict[Origin, str] = {}
-    registries: tuple[Registry[Any], ...] = (
-        *(SCORES, TASKS, METHODS, EFFECTS, FORMATS, REGISTRY, RELATIONS),
-        capability_registry(),
-    )
-    for registry in registries:
+    for registry in registries():
         for name in registry:
             if (origin := registry.origin(name)) == OURS:
                 continue
@@ -108,7 +100,7 @@ def plugins() -> list[Finding]:
         Finding(
             f"plug-in {origin}",
             origin not in broken,
-            broken.get(origin, f"adds {', '.join(names) or 'nothing'}"),
+            broken.get(origin, f"adds {', '.join(names) or 'nothing'}; {checks_of(str(origin))}"),
         )
         for origin, names in added.items()
     ]

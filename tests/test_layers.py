@@ -271,7 +271,7 @@ def prose(path: Path) -> Iterator[tuple[int, str]]:
 
 @cache
 def file_names() -> set[str]:
-    return {path.name for top in CODE for path in (ROOT / top).rglob("*.py")}
+    return {path.name for top in (*CODE, "docs") for path in (ROOT / top).rglob("*.py")}
 
 
 def _is_file(name: str, beside: Path) -> bool:
@@ -298,6 +298,7 @@ def test_what_prose_names_is_there() -> None:
     for path in [*pages, *(file for top in CODE for file in (ROOT / top).rglob("*.py"))]:
         for number, line in prose(path):
             files = re.findall(r"[\w./-]*\w\.py\b", line)
+            line = line.replace('entry-points."headcount.', "")  # a group, no module
             names = re.findall(r"(?<![\w/.@-])headcount(?:\.[A-Za-z_]\w*)+", line)
             stale += [
                 f"{path.relative_to(ROOT)}:{number}: {named}"

@@ -4,6 +4,9 @@ from .capability import capabilities as capabilities
 from .capability import capability_of as capability_of
 from .capability import capability_registry as capability_registry
 from .capability import part as part
+from .capability import registries as registries
+from .check_records import CheckRecord as CheckRecord
+from .check_records import checks_of as checks_of
 from .display import brief_repr as brief_repr
 from .display import drawn_card as drawn_card
 from .display import drawn_html as drawn_html
@@ -125,6 +128,7 @@ from .plugins import guarded as guarded
 from .plugins import guarded_each as guarded_each
 from .plugins import listing as listing
 from .plugins import load_plugins as load_plugins
+from .plugins import origin_named as origin_named
 from .plugins import origin_of_module as origin_of_module
 from .plugins import origins as origins
 from .plugins import signed_origins as signed_origins

@@ -85,6 +85,11 @@ def part(place: str) -> Any:
     return getattr(import_module(module), attribute)
 
 
+def registries() -> "Iterator[Registry[Any]]":
+    """The registry of every family of things that plug-ins add; what needs torch is imported."""
+    yield from map(part, import_module(LIST).REGISTRIES)
+
+
 def capability_registry() -> "Registry[Capability]":
     """All capabilities by the names of their commands."""
     return import_module(LIST).CAPABILITIES

@@ -245,6 +245,19 @@ def origins() -> tuple[Origin, ...]:
     return (*packages(), *(each for place, each in _files.items() if place in listed() and each))
 
 
+def origin_named(plugin: str) -> Origin:
+    """The origin of a plug-in that is listed: a file, which is run, or an installed package.
+
+    Raises:
+        PluginError: If it does not exist, or the file fails.
+    """
+    load_plugins()
+    if is_file(plugin):
+        place = str(Path(plugin).absolute())
+        return next(each for path, each in _files.items() if path == place and each)
+    return next(each for each in packages() if each.name == plugin)
+
+
 def signed_origins(found: Iterable[Origin]) -> str | None:
     """The plug-ins among some origins, as a part of a signature; None without any."""
     names = dict.fromkeys(f"{each.name}@{each.version}" for each in found if each != OURS)

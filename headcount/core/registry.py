@@ -24,6 +24,7 @@ classes or instances. Plug-ins add theirs in three ways:
     assess(..., methods=[Mine()])                   # the thing itself, where a name is taken
 """
 
+import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from importlib import import_module
@@ -133,9 +134,13 @@ class Registry(Generic[Thing]):
     def add(self, thing: Any) -> None:
         """Add a thing under its name, in place of one from the same place in the code.
 
+        One that an installed package names as an entry point is there already.
+
         Raises:
             PluginError: If another has its name; says where both are from.
         """
+        if self._is_entry(thing):
+            return
         name, origin = thing.name, origin_of_module(thing.__module__)
         if origin == OURS:  # an object of a class of ours, which says nothing of where it was made
             origin = Origin(name)
@@ -147,6 +152,15 @@ class Registry(Generic[Thing]):
     def remove(self, name: str) -> None:
         """Take back `add`, as a test does."""
         del self._given[name]
+
+    def _is_entry(self, thing: Any) -> bool:
+        """Whether an entry point is of a thing's name, and of the module that defines it."""
+        entry = self._entries().get(thing.name)
+        module = None if entry is None else sys.modules.get(entry.module)
+        if entry is None or module is None:
+            return False
+        is_running = getattr(module.__spec__, "_initializing", False)
+        return is_running or thing.__module__ == entry.module
 
     def _has(self, thing: Any) -> bool:
         place = getattr(thing, "registry", None)

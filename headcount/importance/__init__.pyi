@@ -8,6 +8,7 @@ from .ablations import all_but_one as all_but_one
 from .ablations import single_heads as single_heads
 from .ablations import whole_layers as whole_layers
 from .ablations import whole_sites as whole_sites
+from .assessment import DENSE as DENSE
 from .assessment import assess as assess
 from .assessment import check_against as check_against
 from .assessment import scores as scores

@@ -57,6 +57,9 @@ from headcount.models import (
 from headcount.results import ColumnWords, ImportanceRecord, Signature, check_same_model
 from headcount.tasks import Evaluation, Task, check_examples_fit, evaluate
 
+DENSE = "dense model"
+"""Stage in which the dense model runs, before any score is measured."""
+
 
 def assess(
     loaded: Loaded | PreTrainedModel,
@@ -175,7 +178,7 @@ class _Assessing:
     @cached_property
     def base(self) -> Evaluation:
         """The evaluation of the dense model, including its translations."""
-        watched = self.context.watched(self.task, "dense model")
+        watched = self.context.watched(self.task, DENSE)
         return evaluate(self.loaded.model, watched, self.context.max_tokens, texts=True)
 
     def _about(self) -> ImportanceRecord:

@@ -30,6 +30,7 @@ from .methods.one_per_group import OnePerGroup as OnePerGroup
 from .methods.one_per_group import check_groups as check_groups
 from .methods.one_per_group import read_groups as read_groups
 from .methods.one_per_group import spare_groups as spare_groups
+from .methods.registry import chosen as chosen
 from .methods.registry import method as method
 from .methods.registry import method_class as method_class
 from .methods.registry import with_options as with_options

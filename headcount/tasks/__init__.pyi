@@ -30,6 +30,7 @@ from .similarity import Similarity as Similarity
 from .splits import DataSet as DataSet
 from .splits import TaskSplits as TaskSplits
 from .splits import build as build
+from .splits import check_works as check_works
 from .splits import drawn as drawn
 from .splits import warning as warning
 from .supported import fitting as fitting
@@ -42,5 +43,6 @@ from .task import groups as groups
 from .task import pad_id as pad_id
 from .task import padded as padded
 from .task import text_inputs as text_inputs
+from .texts import TextsTask as TextsTask
 from .token_classification import TokenClassification as TokenClassification
 from .translation import Translation as Translation

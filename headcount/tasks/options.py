@@ -178,7 +178,11 @@ _READERS = {
 
 
 def read_examples(
-    task: str, data: Data, columns: Columns | None = None, limit: int | None = None
+    task: str,
+    data: Data,
+    columns: Columns | None = None,
+    limit: int | None = None,
+    reads: ColumnSpec | None = None,
 ) -> Table:
     """The table of a task's data.
 
@@ -187,11 +191,12 @@ def read_examples(
         data: the task's data.
         columns: the task's name of a column, mapped to its name or number in the data.
         limit: largest number of examples.
+        reads: the columns that it reads; by default those of the task of this name.
 
     Raises:
         CorpusError: if the data can't be read.
     """
-    return _READERS.get(task, read_data)(data, columns, columns_of(task)).first(limit)
+    return _READERS.get(task, read_data)(data, columns, reads or columns_of(task)).first(limit)
 
 
 @final

@@ -281,6 +281,18 @@ def tried(task: object, loaded: Loaded, origin: Origin) -> Task:
     Raises:
         PluginError: If it is no task, lacks words, or its losses or its score are no numbers.
     """
+    task = check_works(task, loaded, origin)
+    signed = f"{task.sha256}|{signed_origins([origin])}"
+    task.sha256 = sha256(signed.encode()).hexdigest()
+    return task
+
+
+def check_works(task: object, loaded: Loaded, origin: Origin) -> Task:
+    """Run a task on a few examples; returns it.
+
+    Raises:
+        PluginError: If it is no task, lacks words, or its losses or its score are no numbers.
+    """
     if not isinstance(task, Task):
         raise _wrong(origin, "a Task", type(task).__name__)
     needed = ("name", "metric", "higher_is_better", "num_examples", "sha256")
@@ -295,12 +307,12 @@ def tried(task: object, loaded: Loaded, origin: Origin) -> Task:
     with evaluating(loaded.model), torch.inference_mode():
         losses = task.losses(loaded.model, batch.to(input_device(loaded.model)))
     found = _checked(losses, task, batch.num_examples, origin)
+    if task.writes:
+        return task
     # As if all examples had the results of these few.
     whole = (np.resize(each, (task.num_examples, *each.shape[1:])) for each in found)
     if not isinstance(score := task.score(Evaluation(*whole)), float | int):
         raise _wrong(origin, "a number as the score", type(score).__name__)
-    signed = f"{task.sha256}|{signed_origins([origin])}"
-    task.sha256 = sha256(signed.encode()).hexdigest()
     return task
 
 

@@ -238,7 +238,7 @@ class Task(ABC):
         check_fits(loaded.model, self.name)
         for check in checks:
             check(loaded)
-        table = read_examples(self.name, data, columns, limit)
+        table = read_examples(self.name, data, columns, limit, self.reads)
         self.sha256, self.num_examples = table.sha256, len(table)
         return table
 

@@ -1,7 +1,10 @@
 from .architectures import Family as Family
 from .checking import check_effect as check_effect
 from .checking import check_measure as check_measure
+from .checking import check_method as check_method
 from .checking import check_relation as check_relation
+from .checking import check_score as check_score
+from .checking import check_task as check_task
 from .checking import checked as checked
 from .checking import parametrize as parametrize
 from .checks import Check as Check

@@ -5,13 +5,20 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from headcount.core import InputError, check_known
-from headcount.corpora import Corpus, Relation
+from headcount.corpora import Corpus, Data, Relation
 from headcount.explanation import Effect
+from headcount.importance import Score
 from headcount.measures import Sums
+from headcount.models import Loaded
+from headcount.pruning import Method
+from headcount.tasks import Task
 from headcount.testing.checks import Check, Checked, Outcome
 from headcount.testing.effect_checks import EFFECT_CHECKS, effect_subject
 from headcount.testing.measure_checks import MEASURE_CHECKS, MapTwin, measure_subject
+from headcount.testing.method_checks import METHOD_CHECKS, method_subject
 from headcount.testing.relation_checks import RELATION_CHECKS, relation_subject
+from headcount.testing.score_checks import SCORE_CHECKS, Twin, score_subject
+from headcount.testing.task_checks import TASK_CHECKS, task_subject
 
 
 @final
@@ -29,6 +36,9 @@ FAMILIES: Mapping[str, Family] = {
     Effect.registry: Family("effect", EFFECT_CHECKS, effect_subject),
     Sums.registry: Family("measure", MEASURE_CHECKS, measure_subject),
     Relation.registry: Family("relation", RELATION_CHECKS, relation_subject),
+    Score.registry: Family("score", SCORE_CHECKS, score_subject),
+    Method.registry: Family("method", METHOD_CHECKS, method_subject),
+    Task.registry: Family("task", TASK_CHECKS, task_subject),
 }
 """What is asked of each family, by where its registry is."""
 
@@ -95,6 +105,21 @@ def check_measure(
     return checked(measure, expected_failures, twin=twin).raise_failed()
 
 
+def check_method(
+    method: type[Method] | Method, *, expected_failures: Mapping[str, str] | None = None
+) -> Checked:
+    """Check that a method of pruning meets budgets, keeps what a planted model needs, has words.
+
+    Args:
+        method: The method, or its class for its default options.
+        expected_failures: Why some checks fail, by their names.
+
+    Raises:
+        Failed: If a check fails, or one that should fail does not; says what each saw.
+    """
+    return checked(method, expected_failures).raise_failed()
+
+
 def check_relation(
     relation: type[Relation] | Relation,
     *,
@@ -112,6 +137,46 @@ def check_relation(
         Failed: If a check fails, or one that should fail does not; says what each saw.
     """
     return checked(relation, expected_failures, corpus=corpus).raise_failed()
+
+
+def check_score(
+    score: type[Score] | Score,
+    *,
+    twin: Twin | None = None,
+    expected_failures: Mapping[str, str] | None = None,
+) -> Checked:
+    """Check that a score obeys the laws, finds the heads that a planted model needs, has words.
+
+    Args:
+        score: The score, or its class for its default options.
+        twin: The score again, as slowly as need be, to compare with.
+        expected_failures: Why some checks fail, by their names.
+
+    Raises:
+        Failed: If a check fails, or one that should fail does not; says what each saw.
+    """
+    return checked(score, expected_failures, twin=twin).raise_failed()
+
+
+def check_task(
+    task: type[Task] | Task,
+    *,
+    data: Data | None = None,
+    model: Loaded | None = None,
+    expected_failures: Mapping[str, str] | None = None,
+) -> Checked:
+    """Check that a task obeys the laws, that a model learns it, and that it has words.
+
+    Args:
+        task: The task's class, or a task as made for the model.
+        data: What the task is made of; by default some sentences in every column that it reads.
+        model: The model; by default a random encoder, whose head labels tokens.
+        expected_failures: Why some checks fail, by their names.
+
+    Raises:
+        Failed: If a check fails, or one that should fail does not; says what each saw.
+    """
+    return checked(task, expected_failures, data=data, model=model).raise_failed()
 
 
 def parametrize(

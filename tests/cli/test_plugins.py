@@ -1,17 +1,17 @@
 """Plug-ins that the command line names: loaded, listed, left out, and named where they fail."""
 
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from headcount.importance import SCORES
+from headcount.tasks import TASKS
 from tests.cli.conftest import ROOT, headcount
 
-PAGE = (ROOT / "docs" / "importance.md").read_text()
-(CODE,) = re.findall(r"```python\n(from collections.*?)```", PAGE, re.DOTALL)
+SHOWN = ROOT / "docs" / "extending" / "headcount-example" / "src" / "headcount_example"
+CODE = (SHOWN / "dimmed.py").read_text()
 """The score of one's own that the docs show."""
 TEXTS = "The dog barked loudly.\nA cat sees the dog.\nOld dogs ran.\n"
 
@@ -43,7 +43,8 @@ def test_a_file_adds_a_score_with_options(plugin: str, asked: list[str], tmp_pat
     assert "|dimmed:gate=0.0|" in record["signature"]
     assert "|plugins:my.py@" in record["signature"]
     status, shown, _ = headcount("doctor", "--plugin", plugin)
-    assert status == 0 and "plug-in my.py" in shown and "adds dimmed (scores)" in shown
+    assert status == 0 and "plug-in my.py" in shown
+    assert "adds dimmed (scores); checks not run" in " ".join(shown.split())
 
 
 def test_what_is_wrong_is_a_sentence(plugin: str, asked: list[str], tmp_path: Path) -> None:
@@ -76,3 +77,25 @@ def test_a_server_loads_what_its_command_names(
     assert "ZeroDivisionError" in errors
     status, shown, _ = headcount("doctor", "--no-plugins", "--plugin", plugin)
     assert status == 0 and "adds dimmed" in shown
+
+
+def test_a_check_is_shown_and_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`headcount check` says what each check saw; `doctor` that they were run."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    text = (SHOWN / "triplets.py").read_text().replace('"triplets"', '"turned"')
+    (tmp_path / "my.py").write_text(text.replace('"accuracy", True', '"accuracy", False'))
+    asked = ("check", str(tmp_path / "my.py"))
+    try:
+        status, shown, _ = headcount(*asked)
+        shown = " ".join(shown.split())
+        assert status == 1 and "Checks of the task turned 11 checks: 10 passed, 1 failed." in shown
+        assert "truth learns failed" in shown and "checks: 10 passed, 1 failed" in shown
+        status, shown, _ = headcount("doctor", "--plugin", asked[1])
+        assert status == 0 and "checks: 10 passed, 1 failed" in " ".join(shown.split())
+        assert headcount(*asked, "--expect", "learns=it is turned")[0] == 0
+        status, _, errors = headcount(*asked, "--names", "other")
+        assert status == 2 and "adds, got other. It adds turned." in " ".join(errors.split())
+        status, _, errors = headcount(*asked, "--expect", "learns")
+        assert status == 2 and "Expected CHECK=REASON" in errors
+    finally:
+        TASKS.remove("turned")

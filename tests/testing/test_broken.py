@@ -1,10 +1,14 @@
 """For every check a plug-in that it catches, with the numbers that it saw."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, ClassVar, final
+from uuid import uuid4
 
+import numpy as np
 import pytest
 import torch
 from jaxtyping import Float, Int
@@ -12,12 +16,16 @@ from torch import Tensor
 
 from headcount import Relation, Sentence, numbers
 from headcount.core import InputError
+from headcount.corpora import Column
 from headcount.explanation import Direct, Replacement
+from headcount.importance import Measured, Score, score_column
 from headcount.measures import Attention, Sums
 from headcount.tap import Reduction
+from headcount.tasks import Losses, TextsTask
 from headcount.testing import Checked, Failed, check_relation, checked, parametrize
 from headcount.testing.checking import FAMILIES
 from headcount.testing.examples import at_random
+from headcount.testing.task_checks import reader
 from headcount.vocabulary import ColumnEntry
 
 # ------------------------------------------------------------ effects
@@ -183,6 +191,162 @@ class Untold(Next):
     """links."""
 
 
+# ------------------------------------------------------------ scores
+
+
+@dataclass(frozen=True)
+class Counted(Score):
+    """A score that knows nothing: the number of each head in its layer."""
+
+    gain: float = 1.0
+    """What the numbers are multiplied by."""
+    name, definition = "counted", "It counts heads."
+    column = score_column("counted", "count", "number in its layer", "ours")
+
+    def of(self, loaded: Any, task: Any, max_tokens: int = 0) -> Any:
+        sizes = Counter(head.layer_id for head in loaded.heads)
+        return {at: self.gain * torch.arange(size).double() for at, size in sizes.items()}
+
+    def shifted(self, loaded: Any, task: Any, by: float) -> Any:
+        """The numbers, all moved by as much."""
+        return {at: each + by for at, each in Counted.of(self, loaded, task).items()}
+
+
+@dataclass(frozen=True)
+class NoNumber(Counted):
+    def of(self, loaded: Any, task: Any, max_tokens: int = 0) -> Any:
+        return self.shifted(loaded, task, torch.nan)
+
+
+@dataclass(frozen=True)
+class Drifting(Counted):
+    calls: ClassVar[list[int]] = []
+
+    def of(self, loaded: Any, task: Any, max_tokens: int = 0) -> Any:
+        self.calls.append(0)
+        return self.shifted(loaded, task, len(self.calls))
+
+
+@dataclass(frozen=True)
+class OfBatches(Counted):
+    def of(self, loaded: Any, task: Any, max_tokens: int = 0) -> Any:
+        return self.shifted(loaded, task, sum(1 for _ in task.batches(max_tokens)))
+
+
+@dataclass(frozen=True)
+class OfTheFirst(Counted):
+    def of(self, loaded: Any, task: Any, max_tokens: int = 0) -> Any:
+        return self.shifted(loaded, task, int(task.length_N[0]))
+
+
+@dataclass(frozen=True)
+class Twice(Counted):
+    """It adds what a killed run has measured to what is measured after it."""
+
+    def measured(self, loaded: Any, task: Any, context: Any) -> Measured:
+        left = context.state and context.state / "left"
+        before = int(left is not None and left.exists())
+        if left is not None:
+            left.parent.mkdir(parents=True, exist_ok=True)
+            left.touch()
+        list(context.watched(task, "counting").batches(context.max_tokens))
+        return Measured({"counted": self.shifted(loaded, task, before)})
+
+
+@dataclass(frozen=True)
+class Touching(Counted):
+    def of(self, loaded: Any, task: Any, max_tokens: int = 0) -> Any:
+        vars(loaded.model)["touched"] = True
+        return super().of(loaded, task)
+
+
+@dataclass(frozen=True)
+class Unsigned(Counted):
+    def signed(self, max_tokens: int) -> Any:
+        return {}
+
+
+@dataclass(frozen=True)
+class Undefined(Counted):
+    definition = "none"
+
+
+def doubled(score: Any, loaded: Any, task: Any) -> dict[str, float]:
+    return {str(head): 2.0 * head.index for head in loaded.heads}
+
+
+# ------------------------------------------------------------ tasks
+
+
+class Apart(TextsTask):
+    """A task that passes, of which the others are broken copies."""
+
+    name, metric, higher_is_better = "apart", "distance", True
+    reads: ClassVar[Any] = {"one": Column(("one",)), "other": Column(("other",))}
+
+    def losses_of(self, output: Any, batch: Any) -> Losses:
+        one_EW, other_EW = self.means(output, batch).unbind(1)
+        distance_E = (one_EW - other_EW).square().mean(1)
+        return Losses((-distance_E).exp(), torch.ones_like(batch.index_E), distance_E.detach())
+
+    def score(self, evaluation: Any, index_S: Any = None) -> float:
+        chosen = slice(None) if index_S is None else index_S
+        return float(evaluation.outcome_N[chosen].mean())
+
+
+class Endless(Apart):
+    def score(self, evaluation: Any, index_S: Any = None) -> float:
+        return float("nan")
+
+
+class Lossy(Apart):
+    def batches(self, max_tokens: int = 0) -> Any:
+        yield self.batch(np.arange(self.num_examples - 1))
+
+
+class Padded(Apart):
+    def means(self, output: Any, batch: Any) -> Any:
+        return output.last_hidden_state.mean(1).unflatten(0, (len(self.reads), -1)).transpose(0, 1)
+
+
+class Alike(Apart):
+    def some(self, index_N: Any) -> Any:
+        part = super().some(index_N)
+        part.sha256 = self.sha256
+        return part
+
+
+class Restless(Apart):
+    def __init__(self, *given: Any, **how: Any) -> None:
+        super().__init__(*given, **how)
+        self.sha256 = uuid4().hex
+
+
+class OfTheLast(Apart):
+    def score(self, evaluation: Any, index_S: Any = None) -> float:
+        return float(evaluation.outcome_N[-1 if index_S is None else index_S[-1]])
+
+
+class Marking(Apart):
+    def losses_of(self, output: Any, batch: Any) -> Losses:
+        vars(reader().model)["touched"] = True
+        return super().losses_of(output, batch)
+
+
+class Headless(Apart):
+    def output(self, model: Any, batch: Any, **more: Any) -> Any:
+        states = model.get_input_embeddings()(batch.inputs["input_ids"])
+        return SimpleNamespace(last_hidden_state=states)
+
+
+class Inverse(Apart):
+    higher_is_better = False
+
+
+class Nameless(Apart):
+    metric = " distance"
+
+
 # ------------------------------------------------------------ all
 
 
@@ -203,6 +367,26 @@ class Untold(Next):
         (Forgetful, "resumes", "first_weight of a state that was read: .*"),
         (Undeclared, "needs", "Undeclared reads .* Add Reduction.PEAK to its `needs`"),
         (Wordless, "words", "the column 'first_weight' has no words"),
+        (NoNumber, "numbers", "dec.0.0, dec.0.1, .* of gpt2 have no number"),
+        (Drifting, "repeats", "dec.0.0: .* in place of .*, when repeated"),
+        (OfBatches, "batches", "in small batches"),
+        (OfTheFirst, "order", "in another order"),
+        (Twice, "resumes", "after a kill at step"),
+        (Touching, "trace", "the model has other attributes: .*touched"),
+        (Unsigned, "options", "with gain=0.5, which is signed like 1.0"),
+        (Counted, "separates", "needed 1 or more, dead 3 or less in gpt2"),
+        (Undefined, "words", "the definition is no sentence: 'none'"),
+        (Endless, "numbers", "the score is nan"),
+        (Lossy, "once", r"examples \[7\] are in no batch"),
+        (Padded, "batches", "the loss of example . .*, one by one"),
+        (Padded, "repeated", "the loss of example . .*, repeated"),
+        (Alike, "some", "have the hash of all of them"),
+        (Restless, "signed", "the hash changes when the task is made again"),
+        (OfTheLast, "order", "in place of .*, backwards"),
+        (Marking, "trace", "the model has other attributes: .*touched"),
+        (Headless, "gates", "no loss changes by more than 0"),
+        (Inverse, "learns", "the score gets worse, if lower is better: loss .* to .*, distance"),
+        (Nameless, "words", "the metric begins or ends with a blank"),
         (Never, "links", "none of .* sentences has a link"),
         (Remembering, "order", "sentence [01] has "),
         (Untold, "words", "the first line of the docstring is no sentence: 'links.'"),
@@ -222,10 +406,11 @@ def outcome(thing: Any, check: str) -> str:
     return found.saw
 
 
-def test_a_twin_that_differs_is_quoted() -> None:
-    family = FAMILIES[First.registry]
+@pytest.mark.parametrize(("thing", "other"), [(First, half), (Counted, doubled)])
+def test_a_twin_that_differs_is_quoted(thing: Any, other: Any) -> None:
+    family = FAMILIES[thing.registry]
     (twin,) = [each for each in family.checks if each.name == "twin"]
-    (found,) = Checked.of("it", [twin], family.subject(First, twin=half)).outcomes
+    (found,) = Checked.of("it", [twin], family.subject(thing, twin=other)).outcomes
     assert found.state == "failed" and "in place of" in found.saw
 
 

@@ -1,0 +1,106 @@
+"""The command that checks whatever a plug-in adds."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from headcount.commands import Command, plain_console, print_document
+from headcount.core import (
+    CheckRecord,
+    InputError,
+    Origin,
+    PluginError,
+    Registry,
+    listing,
+    origin_named,
+    registries,
+)
+
+if TYPE_CHECKING:
+    from headcount.testing.checks import Checked
+
+
+@dataclass(frozen=True)
+class Check(Command):
+    """The arguments of `headcount check`."""
+
+    plugin: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PLUGIN")]
+    """A file (my.py), or the name of an installed package."""
+    names: tuple[str, ...] = ()
+    """Names of what to check; everything that the plug-in adds by default."""
+    expect: tuple[str, ...] = ()
+    """Checks that fail for a reason, as CHECK=REASON; one that does not fail then is a failure."""
+
+    def run(self) -> int:
+        """Run every check and print what it saw; exit status 1 if one fails."""
+        expected = dict(map(_reason, self.expect))
+        with listing([self.plugin]):
+            origin = origin_named(self.plugin)
+            added = [
+                (registry, name)
+                for registry, name in _added(origin)
+                if not self.names or name in self.names
+            ]
+            if lost := sorted({*self.names} - {name for _, name in added}) or not added:
+                what = ", ".join(lost) if isinstance(lost, list) else "nothing that it adds"
+                raise InputError(
+                    f"Expected names of what {origin} adds, got {what}. It adds "
+                    f"{', '.join(name for _, name in _added(origin)) or 'nothing'}."
+                )
+            return self._check(origin, added, expected)
+
+    def _check(
+        self, origin: Origin, added: list[tuple[Registry[Any], str]], expected: dict[str, str]
+    ) -> int:
+        record, console = CheckRecord(str(origin)), plain_console(soft_wrap=False)
+        for registry, name in added:
+            try:
+                found = _checked(registry[name], expected)
+            except PluginError as error:
+                console.print(str(error), style="red", soft_wrap=True)
+                record = record.plus(failed=1)
+                continue
+            if found is None:
+                console.print(f"{registry.noun} has no checks: {name}")
+                continue
+            document = found.document()
+            console.print(document.title, style="bold")
+            print_document(document, console)
+            states = [each.state for each in found.outcomes]
+            record = record.plus(
+                passed=states.count("passed") + states.count("expected"),
+                failed=states.count("failed"),
+                left_out=states.count("left out"),
+            )
+        if not self.names:
+            record.write()
+        console.print(f"{origin}: {record.sentence}")
+        return 1 if record.failed else 0
+
+
+def _added(origin: Origin) -> Iterator[tuple[Registry[Any], str]]:
+    """Everything that a plug-in adds: the registry, and the name."""
+    for registry in registries():
+        for name in registry:
+            if registry.origin(name) == origin:
+                yield registry, name
+
+
+def _checked(thing: Any, expected: dict[str, str]) -> "Checked | None":
+    """What became of the checks of a thing; None if its family has none."""
+    from headcount.testing.checking import FAMILIES, checked  # only here: it needs torch
+
+    if (family := FAMILIES.get(thing.registry)) is None:
+        return None
+    names = {each.name for each in family.checks}
+    return checked(thing, {name: why for name, why in expected.items() if name in names})
+
+
+def _reason(given: str) -> tuple[str, str]:
+    """The name of a check and why it fails."""
+    name, equals, reason = given.partition("=")
+    if not (name and equals and reason):
+        raise InputError(f"Expected CHECK=REASON for --expect, got {given!r}.")
+    return name, reason

@@ -1,0 +1,14 @@
+"""Our own tasks run the checks that plug-ins run."""
+
+import pytest
+
+from headcount.testing import checked
+from tests.tasks import loaded as small
+
+KINDS = ("words-bert", "numbers", "choice-gpt2", "classes-bart", "causal-llama", "similarity-bert")
+
+
+@pytest.mark.parametrize("name", [*KINDS, "masked-roberta", "translation-Marian"])
+def test_a_task(name: str) -> None:
+    loaded, task = small.TASKS[name]()
+    checked(task, model=loaded).raise_failed()

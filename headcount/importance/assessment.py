@@ -29,6 +29,7 @@ from headcount.core import (
     Origin,
     PluginError,
     Progress,
+    UnsuitedError,
     amount,
     guarded,
     signed_origins,
@@ -144,13 +145,13 @@ class _Assessing:
         self.context = replace(context, key=self.signature, dense=lambda: self.base)
 
     def run(self) -> Assessment:
-        """Measure every score in order; a plug-in that fails leaves the others as they are."""
+        """Measure every score in order; one that fails or does not suit leaves the others alone."""
         record, columns, seconds = self._about(), dict[str, np.ndarray](), dict[str, float]()
         for number, each in enumerate(self.scores):
             start = perf_counter()
             try:
                 found = measured(each, self.loaded, self.task, self.context)
-            except PluginError as error:
+            except (PluginError, UnsuitedError) as error:
                 if len(self.scores) == 1:
                     raise
                 record = replace(record, warnings=(*record.warnings, str(error)))

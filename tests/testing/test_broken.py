@@ -14,17 +14,19 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from headcount import Relation, Sentence, numbers
+from headcount import Plan, Relation, Sentence, numbers
 from headcount.core import InputError
 from headcount.corpora import Column
 from headcount.explanation import Direct, Replacement
 from headcount.importance import Measured, Score, score_column
 from headcount.measures import Attention, Sums
+from headcount.pruning import Ranking, Selection
 from headcount.tap import Reduction
 from headcount.tasks import Losses, TextsTask
 from headcount.testing import Checked, Failed, check_relation, checked, parametrize
 from headcount.testing.checking import FAMILIES
 from headcount.testing.examples import at_random
+from headcount.testing.method_checks import BUDGETS
 from headcount.testing.task_checks import reader
 from headcount.vocabulary import ColumnEntry
 
@@ -347,6 +349,61 @@ class Nameless(Apart):
     metric = " distance"
 
 
+# ------------------------------------------------------------ methods
+
+
+@dataclass(frozen=True)
+class Last(Ranking):
+    """Prunes the last heads first."""
+
+    name: ClassVar[str] = "last"
+
+    def order(self, context: Any, keep: Any = None) -> Any:
+        return dict.fromkeys([*context.units.heads][::-1], float("nan"))
+
+
+@dataclass(frozen=True)
+class Everything(Last):
+    def choose(self, context: Any, keep: Any) -> Any:
+        heads = context.loaded.heads
+        return Selection(Plan.keeping(heads, heads), context.loaded)
+
+
+@dataclass(frozen=True)
+class Whim(Last):
+    calls: ClassVar[list[int]] = []
+
+    def order(self, context: Any, keep: Any = None) -> Any:
+        self.calls.append(0)
+        return dict([*super().order(context).items()][:: (-1) ** len(self.calls)])
+
+
+@dataclass(frozen=True)
+class ByBudget(Last):
+    def order(self, context: Any, keep: Any = None) -> Any:
+        step = 1 if keep == BUDGETS[0] else -1
+        return dict([*super().order(context).items()][::step])
+
+
+@dataclass(frozen=True)
+class Careless(Last):
+    def choose(self, context: Any, keep: Any) -> Any:
+        heads = [*context.loaded.heads]
+        return Selection(Plan.keeping(context.loaded.heads, heads[1:][:keep]), context.loaded)
+
+
+@dataclass(frozen=True)
+class Scribbling(Last):
+    def order(self, context: Any, keep: Any = None) -> Any:
+        vars(context.loaded.model)["touched"] = True
+        return super().order(context)
+
+
+@dataclass(frozen=True)
+class Mumbling(Last):
+    """prunes."""
+
+
 # ------------------------------------------------------------ all
 
 
@@ -378,8 +435,8 @@ class Nameless(Apart):
         (Undefined, "words", "the definition is no sentence: 'none'"),
         (Endless, "numbers", "the score is nan"),
         (Lossy, "once", r"examples \[7\] are in no batch"),
-        (Padded, "batches", "the loss of example . .*, one by one"),
-        (Padded, "repeated", "the loss of example . .*, repeated"),
+        (Padded, "batches", "the loss of example .: .*, one by one"),
+        (Padded, "repeated", "the loss of example .: .*, repeated"),
         (Alike, "some", "have the hash of all of them"),
         (Restless, "signed", "the hash changes when the task is made again"),
         (OfTheLast, "order", "in place of .*, backwards"),
@@ -387,6 +444,13 @@ class Nameless(Apart):
         (Headless, "gates", "no loss changes by more than 0"),
         (Inverse, "learns", "the score gets worse, if lower is better: loss .* to .*, distance"),
         (Nameless, "words", "the metric begins or ends with a blank"),
+        (Everything, "budget", "Expected 1 heads of those that can be pruned"),
+        (Whim, "repeats", "kept, then"),
+        (ByBudget, "nested", "kept of 1, not of 3"),
+        (Careless, "protected", "dec.0.0 is protected, but dec.0.1, dec.0.2 are kept|Expected 2"),
+        (Scribbling, "trace", "the model has other attributes: .*touched"),
+        (Last, "separates", "dec.0.0, dec.0.1 kept, where the task needs dec.0.1, dec.1.2"),
+        (Mumbling, "words", "the docstring is no sentence: 'prunes.'"),
         (Never, "links", "none of .* sentences has a link"),
         (Remembering, "order", "sentence [01] has "),
         (Untold, "words", "the first line of the docstring is no sentence: 'links.'"),

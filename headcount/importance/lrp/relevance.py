@@ -39,7 +39,7 @@ from jaxtyping import Bool, Float, Float64
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import MAX_TOKENS, InputError, LayerId, added, spread
+from headcount.core import MAX_TOKENS, LayerId, UnsuitedError, added, spread
 from headcount.importance.choices import Rules
 from headcount.importance.gradients import open_gates
 from headcount.importance.lrp.propagation import Lrp, unfused
@@ -89,11 +89,11 @@ def start_of(task: Task) -> Start:
     """The function that starts relevance for a task.
 
     Raises:
-        InputError: If the kind of task is unknown.
+        UnsuitedError: If the kind of task is unknown.
     """
     if type(task) not in STARTS:
         known = ", ".join(kind.__name__ for kind in STARTS)
-        raise InputError(
+        raise UnsuitedError(
             f"Expected a task out of {known}, which define where relevance starts, got "
             f"{type(task).__name__}. Pass a function that runs the model on a batch to "
             "relevance(..., start=...)."

@@ -132,7 +132,7 @@ def signed(given: TaskSubject) -> str:
     """The hash is the same when the task is made again, and another one of fewer examples."""
     again, fewer = given.made(), given.made(limit=2)
     expect(again.sha256 == given.task.sha256, "the hash changes when the task is made again")
-    expect(fewer.num_examples == 2, f"limit=2 leaves {fewer.num_examples} examples")
+    expect(fewer.num_examples == 2, f"limit=2 leaves {amount(fewer.num_examples, 'example')}")
     expect(fewer.sha256 != again.sha256, "two examples have the hash of all of them")
     return f"{again.sha256[:8]}, of two examples {fewer.sha256[:8]}"
 

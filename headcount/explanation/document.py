@@ -312,14 +312,14 @@ def _of_mlps(rows: list[EffectRow]) -> str:
 
 
 def _written(found: Explained) -> Iterator[Block]:
-    """What the largest heads write, or why that is not said."""
+    """What the largest heads write, or why that is unknown."""
     if len(found.prompts) > 1:
         return
     if not found.written:
         is_label = found.record.kind == "classification"
         if is_label or "gradient" in found.measured:
             why = "labels are predicted" if is_label else "attribution is not exact here"
-            yield Text(f"The tokens that heads promote are not said, since {why}.")
+            yield Text(f"The tokens that heads promote are not listed, since {why}.")
         return
     yield Heading("What heads write")
     yield Text(f"{WRITES} Tokens stand between |.")

@@ -45,6 +45,10 @@ from headcount.models import Loaded, as_loaded, check_has_heads, check_memory, s
 
 WRITTEN = 5
 """Number of tokens that a head promotes, and that it demotes, which are kept."""
+SOUGHT = 4
+"""Number of tokens that are looked at for each that is kept; parts of a letter are skipped."""
+NO_TEXT = "\ufffd"
+"""What a tokenizer writes for bytes that are no letter by themselves."""
 TEXTS = 64
 """Largest number of texts over which outputs are averaged."""
 
@@ -193,11 +197,16 @@ def _written(
     heads = {row.part for row in rows if row.effect == "attribution"}
     if len(cases) > 1 or not heads:
         return
-    found = written(loaded, cases[0].rows[0], WRITTEN, len(loaded.encoder().tokenizer))
+    vocabulary = len(loaded.encoder().tokenizer)
+    most = min(SOUGHT * WRITTEN, vocabulary)
+    found = written(loaded, cases[0].rows[0], most, vocabulary)
     for head, each in (found or {}).items():
         if str(head) in heads:
-            for token, value in each:
-                yield WrittenRow(str(head), reader.piece(token), value)
+            for side in (each[:most], each[most:]):
+                pieces = ((reader.piece(token), value) for token, value in side)
+                readable = ((piece, value) for piece, value in pieces if NO_TEXT not in piece)
+                for piece, value in islice(readable, WRITTEN):
+                    yield WrittenRow(str(head), piece, value)
 
 
 def _hash(prompts: Sequence[Prompt]) -> str:

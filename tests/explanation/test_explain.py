@@ -238,7 +238,7 @@ def test_every_kind_of_model(
     text = document_of(found).markdown()
     assert ("What adds up to the logit" in text) == is_exact
     assert ("| promotes" in text) == bool(found.written) == is_exact
-    assert ("The tokens that heads promote are not said" in text) != is_exact
+    assert ("The tokens that heads promote are not listed" in text) != is_exact
     assert ("so gradient x output stands in place of attribution" in text) != is_exact
     assert all(np.isfinite(row.value) for row in found.effects)
     assert any(row.value for row in found.effects if row.effect == "restored")

@@ -88,3 +88,14 @@ def test_a_target_without_its_blank_is_asked_about() -> None:
     ]:
         changed = replace(row, target=target, prompt=prompt, probability=probability)
         assert replace(found, prompts=(changed,)).lacks_blank == lacks, target
+
+
+def test_bytes_that_are_no_letter_are_not_listed_among_promoted_tokens() -> None:
+    held = loaded(GPT2)
+    pieces = [held.encoder().tokenizer.decode([token]) for token in range(len(held.tokenizer))]
+    assert sum("\ufffd" in piece for piece in pieces) > len(pieces) / 20
+    found = explain(held, "The old", " dog", " moon")
+    assert found.written and not [row for row in found.written if "\ufffd" in row.token]
+    for head in {row.head for row in found.written}:
+        promoted, demoted = found.writes(head)
+        assert len(promoted) == len(demoted) == 5, head

@@ -16,6 +16,7 @@ import tyro
 
 from headcount import __version__
 from headcount.commands.console import plain_console, quietly
+from headcount.commands.help_words import words_of_help
 from headcount.commands.loop import Command
 from headcount.commands.stopping import advice, stoppable, tell_launcher
 from headcount.core import (
@@ -251,7 +252,8 @@ def _refused(error: BaseException) -> InputError | None:
 def _parsed(its: Capability, arguments: Sequence[str]) -> Command:
     kind = command_class(its.name).parsed_by(arguments)
     prog, sentence = f"headcount {its.name}", its.sentence
-    return tyro.cli(kind, args=arguments, prog=prog, description=sentence)
+    words = words_of_help() if {"-h", "--help"} & {*arguments} else None
+    return tyro.cli(kind, args=arguments, prog=prog, description=sentence, registry=words)
 
 
 def record_of(name: str, command: Command) -> Path:

@@ -1,4 +1,5 @@
 import json
+import re
 from dataclasses import dataclass, fields
 from pathlib import Path
 from shutil import copytree, rmtree
@@ -453,3 +454,18 @@ def test_every_result_of_a_command_has_a_document() -> None:
 @pytest.mark.parametrize("name", RECORDING)
 def test_every_record_belongs_to_a_command_with_a_folder(name: str) -> None:
     assert "out" in {each.name for each in fields(command_class(name))}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", [*COMMANDS])
+def test_help_is_in_words_for_persons(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Values have names, a default means something, and no option has a second line for its no."""
+    with pytest.raises(SystemExit, match="0"):
+        main([name, "--help"])
+    shown = capsys.readouterr().out
+    assert f"usage: headcount {name}" in shown
+    for said in ("{None}", "(default: )", "(default: None)", "(default: False)", ", --no-", "[STR"):
+        assert said not in shown, said
+    options = re.findall(r"^│ (--[\w.-]+)", shown, re.MULTILINE)
+    last = [options.index(each) for each in ("--device", "--dtype") if each in options]
+    firsts = [options.index(each) for each in ("--out", "--data", "--target") if each in options]
+    assert not last or not firsts or max(firsts) < min(last)

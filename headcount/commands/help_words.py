@@ -1,0 +1,64 @@
+"""Words of `--help`: values have a name, and defaults are shown where they mean something.
+
+The parser itself writes `--against {None}|STR`, `--first, --no-first`, `(default: )`.
+"""
+
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin
+
+import tyro
+
+from headcount.models import LoadOptions
+
+RARE = frozenset(each.name for each in fields(LoadOptions))
+"""Options that come last in their box."""
+
+
+def words_of_help() -> tyro.constructors.ConstructorRegistry:
+    """How the parser's help names values and defaults: for persons, not for the parser."""
+    registry, outer = tyro.constructors.ConstructorRegistry(), [True]
+
+    @registry.struct_rule
+    def worded(
+        kind: tyro.constructors.StructTypeInfo,
+    ) -> tyro.constructors.StructConstructorSpec | None:
+        if not outer[0]:
+            return None  # the parser's own rules are asked below
+        outer[0] = False
+        try:
+            found = tyro.constructors.ConstructorRegistry.get_struct_spec(kind)
+        finally:
+            outer[0] = True
+        if found is None:
+            return None
+        named = [replace(each, type=_in_words(each.type)) for each in found.fields]
+        return replace(found, fields=tuple(sorted(named, key=lambda each: each.name in RARE)))
+
+    return registry
+
+
+def _in_words(kind: Any) -> Any:
+    """The type of an option, with the name of its value and a default that means something."""
+    plain, *given = get_args(kind) if get_origin(kind) is Annotated else (kind,)
+    shown = tyro.conf.arg(metavar=_value_name(plain), help_behavior_hint=_default_in_words)
+    return Annotated[plain, shown, tyro.conf.FlagCreatePairsOff, *given]
+
+
+def _value_name(kind: Any) -> str | None:
+    """The name of an option's value; None where the parser's own is better, as of choices.
+
+    >>> _value_name(int | None), _value_name(tuple[str, ...]), _value_name(tuple[str, str] | None)
+    ('NUMBER', 'TEXT ...', 'TEXT TEXT')
+    """
+    parts = [each for each in get_args(kind) if each not in (type(None), ...)]
+    if not parts:
+        return {str: "TEXT", int: "NUMBER", float: "NUMBER", Path: "PATH"}.get(kind)
+    name = _value_name(parts[0]) if len({*parts}) == 1 else None
+    if name is None or get_origin(kind) is not tuple:
+        return name
+    return f"{name} ..." if ... in get_args(kind) else " ".join([name] * len(parts))
+
+
+def _default_in_words(default: str) -> str:
+    return "" if default in ("", "None", "True", "False") else f"(default: {default})"

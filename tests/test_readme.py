@@ -54,7 +54,7 @@ def test_every_block_runs_when_pasted_into_an_empty_folder(tmp_path: Path) -> No
     found = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
     code = [text for kind, text in found if kind != "text"]  # what commands print
     blocks = [re.sub(r"^pip .*\n", "", block, flags=re.MULTILINE) for block in code]
-    assert len(blocks) == 8 and "headcount sample sample" in blocks[0]
+    assert len(blocks) == 5 and "headcount sample sample" in blocks[0]
     text = "\0".join(re.sub(r" {2,}#.*", "", block) for block in blocks)
     for written, small in (
         ("headcount:en-de", str(translator)),
@@ -86,6 +86,7 @@ COMMANDS = [
     for text in [path.read_text().replace("\\\n", " ")]  # a command over several lines is one
     for block in re.findall(r"^```\w*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     for line in re.findall(r"^(?:torchrun.* -m )?(headcount \w.*)$", block, re.MULTILINE)
+    if "--plugin" not in line  # of a page whose files are run as written by tests of their own
 ]
 
 

@@ -62,7 +62,7 @@ def diagnose(
     """Check a model: loading, attention, projections, tokenizer; stop after a fatal failure."""
     findings: list[Finding] = []
     try:
-        loaded = load(name, device, dtype, trust_remote_code=trust_remote_code)
+        loaded = load(name, device, dtype, trust_remote_code=trust_remote_code, check=True)
     except InputError as error:
         return [Finding("loading", False, str(error))]
     config, model = loaded.model.config, loaded.model

@@ -9,6 +9,7 @@ import tyro
 
 from headcount import models, tasks
 from headcount.commands.console import plain_console, print_warnings
+from headcount.commands.next_steps import ONCE
 from headcount.core import CorpusError, InputError, ModelError, Registry, check_known, name_of
 from headcount.corpora import (
     Corpus,
@@ -59,6 +60,11 @@ Reading = Annotated[HowRead, *group("more")]
 class DeviceArguments(DeviceOptions):
     """How models are loaded."""
 
+    recheck: Annotated[bool, tyro.conf.arg(name="check")] = field(
+        default=False, kw_only=True, metadata={ONCE: True}
+    )
+    """Check the model's attention again, even if an earlier run did."""
+
     def load_model(
         self, name: str | Path, languages: tuple[str, str] | None = None
     ) -> "models.Loaded":
@@ -68,8 +74,11 @@ class DeviceArguments(DeviceOptions):
             name: Its name or folder.
             languages: Languages of source and target, for a multilingual translator.
         """
-        trusted = self.trust_remote_code
-        return models.load(name, self.device, self.dtype, languages, trust_remote_code=trusted)
+        return models.load(
+            *(name, self.device, self.dtype, languages),
+            trust_remote_code=self.trust_remote_code,
+            check=self.recheck,
+        )
 
 
 @dataclass(frozen=True)
@@ -344,6 +353,9 @@ def recorded(command: Any) -> dict[str, Any]:
     and so do those that its help shows in boxes.
     """
     found = _to_jsonable(asdict(command))
+    for each in fields(command):
+        if ONCE in each.metadata:
+            del found[each.name]
     for name in _BESIDE:
         found |= found.pop(name, {})
     return found

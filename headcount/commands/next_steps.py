@@ -13,6 +13,9 @@ PLACEHOLDER_CORPUS = "CORPUS"
 PLACEHOLDER_TEST = "TEST_FILE"
 """Placeholder in a command for test data that the user did not name."""
 
+ONCE = "once"
+"""What marks an option that changes no number: next steps and records leave it out."""
+
 
 def given(arguments: Any, kind: type[Any]) -> dict[str, Any]:
     """The arguments that another command shares and whose values are not its defaults."""
@@ -21,7 +24,7 @@ def given(arguments: Any, kind: type[Any]) -> dict[str, Any]:
         value = getattr(arguments, each.name, each.default)
         if is_dataclass(value):
             found |= given(value, type(value))
-        elif each.name != "model" and value != each.default:
+        elif each.name != "model" and value != each.default and ONCE not in each.metadata:
             found[each.name] = value
     return found
 

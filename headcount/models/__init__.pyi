@@ -18,6 +18,7 @@ from .fingerprint import tokenizer_revision as tokenizer_revision
 from .fingerprint import unchanged as unchanged
 from .fingerprint import versions as versions
 from .forward import Outputs as Outputs
+from .forward import Past as Past
 from .forward import Removal as Removal
 from .forward import last_logits as last_logits
 from .forward import mean_outputs as mean_outputs
@@ -65,6 +66,8 @@ from .spread import device_map_of as device_map_of
 from .spread import empty_like as empty_like
 from .spread import laid_out_as as laid_out_as
 from .stated import Stated as Stated
+from .verdicts import Source as Source
+from .verdicts import processor as processor
 from .weights import check_not_quantized as check_not_quantized
 from .weights import check_passes_gradients as check_passes_gradients
 from .weights import check_weights_read as check_weights_read

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from copy import deepcopy
 from inspect import signature
 from typing import Any, final
 
@@ -62,6 +63,34 @@ def mean_outputs(loaded: Loaded, ids_BT: Int64[Tensor, "text token"]) -> Outputs
         for found in spread(of_text, ids_BT.to(input_device(loaded.model)), "texts"):
             sums = added(sums, found)
     return {layer: sum_HD / ids_BT.numel() for layer, sum_HD in sums.items()}
+
+
+@final
+class Past:
+    """The cache of a causal model behind some tokens, from which batches of copies go on.
+
+    Args:
+        loaded: the model.
+        ids_1T: the tokens of one text.
+    """
+
+    def __init__(self, loaded: Loaded, ids_1T: Int64[Tensor, "1 token"]) -> None:
+        model: Any = loaded.model
+        with running(loaded):
+            found = model(input_ids=ids_1T, use_cache=True, **last_logits(model))
+        self._cache = found.past_key_values
+        held = (each for layer in self._cache.layers for each in vars(layer).values())
+        self._bytes = sum(each.nbytes for each in held if isinstance(each, Tensor))
+
+    def most(self, memory: int) -> int:
+        """Number of copies that fit into some bytes, at least one."""
+        return max(1, memory // max(1, self._bytes))
+
+    def copies(self, num: int) -> Any:
+        """The cache in as many copies, for one call of the model."""
+        cache = deepcopy(self._cache)
+        cache.batch_repeat_interleave(num)
+        return cache
 
 
 @final

@@ -14,6 +14,7 @@ from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from headcount.core import Heads, InputError, ModelError, amount, small_table
 from headcount.corpora import TOKEN_TYPES, Encoder, language_in_generation, padded, present
+from headcount.models.verdicts import Source
 from headcount.tap import (
     Anatomy,
     Holder,
@@ -41,6 +42,10 @@ class Loaded(Holder):
     """Inputs that its attention layers are found with; made up if None."""
     image_processor: Any = None
     """What turns images into pixels; None for models of text, and where none is saved."""
+    source: Source | None = None
+    """The files that it was read from; None for a model made in memory."""
+    check: bool = False
+    """Whether its attention is checked again, whatever an earlier run found."""
 
     def __repr__(self) -> str:
         tokenizer = "no tokenizer" if self.tokenizer is None else type(self.tokenizer).__name__
@@ -69,7 +74,9 @@ class Loaded(Holder):
     @cached_property
     def anatomy(self) -> Anatomy:
         """The attention layers, found and checked on first access."""
-        return examine(self.model, self.inputs)
+        if self.source is None or self.inputs is not None:
+            return examine(self.model, self.inputs)
+        return self.source.anatomy(self.model, again=self.check)
 
     @property
     def heads(self) -> Heads:

@@ -61,6 +61,7 @@ from headcount.models.stated import (
     stock_attention,
     unknown_value,
 )
+from headcount.models.verdicts import Source
 from headcount.results import LAPSED, Certificate
 
 OWN_CLASSES = {own.__name__: own for own in (EncoderForMaskedLM, EncoderForCausalLM)}
@@ -76,6 +77,7 @@ def load(
     inputs: Mapping[str, Tensor] | None = None,
     trust_remote_code: bool = False,
     device_map: DeviceMap | None = None,
+    check: bool = False,
 ) -> Loaded:
     """Load a model as it was saved, with the head its architecture names, ready for measuring.
 
@@ -92,6 +94,8 @@ def load(
             one is refused otherwise. Compact models that headcount wrote load without.
         device_map: where to put each part, in place of `device`: `auto`, or a device, `cpu` or
             `disk` by the name of a module. Layers run on the GPUs if there are any.
+        check: whether to check its attention even if an earlier run did; the verdict about a model
+            from files is kept in the user's cache folder (or `HEADCOUNT_CACHE`).
 
     Raises:
         ModelError: if there is no such model, its files can't be read, it needs code that is not
@@ -127,7 +131,15 @@ def load(
         set_languages(tokenizer, languages)
     processor = processor_of(model, place, options)
     model = model.eval() if where is None else model.eval().to(where)  # type: ignore[arg-type]
-    return Loaded(model, tokenizer, str(name), inputs, processor)
+    source = None if where is None else _source(model, place, options)
+    return Loaded(model, tokenizer, str(name), inputs, processor, source, check)
+
+
+def _source(model: Any, place: str | Path, options: Mapping[str, Any]) -> Source:
+    """The files of a model that is whole on one device."""
+    folder = Path(place)
+    folders = [folder, folder / options["subfolder"]] if folder.is_dir() else []
+    return Source(model, [*dict.fromkeys(folders)], str(place))
 
 
 def _place(name: str | Path) -> tuple[str | Path, dict[str, str]]:

@@ -31,7 +31,6 @@ Departure: 5 examples, not 10; shuffled answers are all wrong ones.
 
 import hashlib
 from collections.abc import Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
@@ -55,7 +54,7 @@ from headcount.core import (
     spread,
 )
 from headcount.corpora import Corpus, parts
-from headcount.models import Loaded, Outputs, Removal, last_logits, running
+from headcount.models import Loaded, Outputs, Past, Removal, last_logits, running
 from headcount.skills.options import SkillOptions
 from headcount.tap import AttentionLayer, input_device
 
@@ -291,15 +290,11 @@ def _probabilities(loaded: Loaded, prompt: Prompt, means: Outputs) -> Float[np.n
     """Probabilities of the answer as it is, and with each head's output at the last token."""
     model: Any = loaded.model
     ids_BT = torch.tensor([prompt.shuffled], device=input_device(model))
-    with running(loaded):
-        past = model(input_ids=ids_BT[:, :-1], use_cache=True, **last_logits(model)).past_key_values
-    rows: list[Head | None] = [None, *loaded.heads]
-    held = [each for layer in past.layers for each in vars(layer).values()]
-    bytes_of_row = sum(each.nbytes for each in held if isinstance(each, Tensor))
-    size, found = max(1, STEP_BYTES // bytes_of_row), []
+    past, rows = Past(loaded, ids_BT[:, :-1]), [None, *loaded.heads]
+    size, found = past.most(STEP_BYTES), []
     for first in range(0, len(rows), size):
-        part, cache = rows[first : first + size], deepcopy(past)
-        cache.batch_repeat_interleave(len(part))
+        part = rows[first : first + size]
+        cache = past.copies(len(part))
         last_R1 = ids_BT[:, -1:].expand(len(part), 1)
         with running(loaded, returned=_Replaced(part, means)):
             logits_RV = model(input_ids=last_R1, past_key_values=cache, use_cache=True).logits

@@ -3,13 +3,11 @@
 import gc
 import math
 import os
-import platform
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import cycle, islice
-from pathlib import Path
 from statistics import median
 from typing import Any, final
 
@@ -19,7 +17,7 @@ from jaxtyping import Float
 from transformers import PreTrainedModel
 
 from headcount.core import check_memory, paced
-from headcount.models import versions
+from headcount.models import processor, versions
 from headcount.speed.costs import Work
 from headcount.tap import AnyModel, evaluating, implementation_of, input_device, model_of
 
@@ -143,9 +141,6 @@ class Ratio:
         return max(self.high, 1 / self.low) - 1
 
 
-_CPUS = Path("/proc/cpuinfo")
-
-
 @final
 @dataclass(frozen=True)
 class Machine:
@@ -189,10 +184,3 @@ def load() -> float | None:
         return round(os.getloadavg()[0], 2)
     except (OSError, AttributeError):  # Windows has none
         return None
-
-
-def processor() -> str:
-    """The name of the CPU, as the system reports it."""
-    lines = _CPUS.read_text(encoding="utf-8").splitlines() if _CPUS.exists() else []
-    named = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    return next(named, platform.processor() or platform.machine())

@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from headcount.corpora import LabelledTokens
-from headcount.explanation.runs import At, Row
+from headcount.explanation.changes import At
+from headcount.explanation.runs import Row
 
 Tokens = tuple[int, ...]
 

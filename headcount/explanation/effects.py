@@ -31,8 +31,8 @@ from headcount.explanation.result import EffectWords
 
 if TYPE_CHECKING:
     from headcount.explanation.attribution import Attribution
+    from headcount.explanation.changes import Outputs
     from headcount.explanation.prompt_runs import PromptRuns
-    from headcount.explanation.runs import Outputs
 
 Need = Literal["second", "looks", "means", "all tokens"]
 """What an effect needs of every prompt: a second prompt, a word to be looked at, of all of them

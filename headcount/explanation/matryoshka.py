@@ -26,10 +26,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headcount.core import LayerId, Progress, check_memory, paced
+from headcount.explanation.changes import Outputs
 from headcount.explanation.circuit_rows import SIGNED
 from headcount.explanation.circuits import Ends, Ranked
 from headcount.explanation.plan import Plan
-from headcount.explanation.runs import Outputs, Row, last_logits
+from headcount.explanation.runs import Row, last_logits
 from headcount.importance import frozen
 from headcount.tap import AttentionLayer, evaluating, heard
 

@@ -18,10 +18,11 @@ import numpy as np
 from jaxtyping import Float
 
 from headcount.core import Head, InputError
+from headcount.explanation.changes import Outputs
 from headcount.explanation.effects import EFFECTS, Corrupt, Mean, Replacement, Zero
 from headcount.explanation.plan import Plan
 from headcount.explanation.prompt_runs import PromptRuns
-from headcount.explanation.runs import Case, Outputs, from_end
+from headcount.explanation.runs import Case, from_end
 
 RESAMPLES = 5
 """Number of other prompts whose outputs take the place of a prompt's."""

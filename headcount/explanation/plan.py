@@ -6,10 +6,11 @@ from typing import final
 
 from headcount.core import Head, InputError
 from headcount.explanation.blocks import Blocks
+from headcount.explanation.changes import Outputs
 from headcount.explanation.effects import EFFECTS, Effect, Replacement
 from headcount.explanation.options import ExplainOptions
 from headcount.explanation.prompt_runs import PromptRuns, mean_outputs
-from headcount.explanation.runs import Case, Outputs, Row
+from headcount.explanation.runs import Case, Row
 from headcount.models import Loaded
 
 FIFTHS = 5

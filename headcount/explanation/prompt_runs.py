@@ -11,7 +11,8 @@ from torch import Tensor
 
 from headcount.core import Head, LayerId, added
 from headcount.explanation.attribution import Attribution, attribute
-from headcount.explanation.runs import Case, Change, Outputs, Row, Run, aligned
+from headcount.explanation.changes import Change, Outputs
+from headcount.explanation.runs import Case, Row, Run, aligned
 from headcount.explanation.slopes import at_tokens, gradients, integrated, products, relevances
 from headcount.models import Loaded
 from headcount.tap import AttentionLayer, evaluating, heard, without_cache

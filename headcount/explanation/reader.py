@@ -19,9 +19,10 @@ from headcount.corpora import (
     user_prompt,
 )
 from headcount.explanation.alignment import Tokens, aligned_places, at_the_same
+from headcount.explanation.changes import At, Look
 from headcount.explanation.options import LAST, ExplainOptions
 from headcount.explanation.prompts import Prompt
-from headcount.explanation.runs import At, Case, Look, Reading, Row
+from headcount.explanation.runs import Case, Reading, Row
 from headcount.models import Loaded
 from headcount.tasks import fitting
 

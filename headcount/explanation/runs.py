@@ -14,12 +14,15 @@ o_h is the head's output at all tokens, before the output projection, and o'_h w
 zero, the head's mean output, or its output in another prompt at the tokens of the same place. Of a
 knockout, the head keeps its output but gives no weight to some keys (tap/blocking.py). A batch has
 a row for every replacement. Where layers are blocks of a list, a batch begins at the lowest one
-that it changes: what the blocks below return is kept from the run without replacements.
+that it changes: what the blocks below return is kept from the run without replacements. A causal
+model begins at the first token that is changed: keys and values of those before are kept in a
+cache.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from inspect import signature
 from typing import Any, final
 
@@ -28,8 +31,9 @@ import torch
 from jaxtyping import Bool, Float, Float64
 from torch import Tensor, nn
 
-from headcount.core import Head, LayerId
+from headcount.core import LayerId
 from headcount.corpora import LabelledTokens
+from headcount.explanation.changes import At, Beginning, Change, Look, Outputs, Replacing
 from headcount.explanation.prompts import Prompt
 from headcount.models import Loaded
 from headcount.tap import (
@@ -60,29 +64,6 @@ class Reading:
 
 @final
 @dataclass(frozen=True)
-class Look:
-    """Which looks of heads are knocked out."""
-
-    site: str
-    """Site of the heads."""
-    queries: tuple[int, ...]
-    """Places of the tokens that look; none stands for all."""
-    keys: tuple[int, ...]
-    """Places of the tokens that are not seen."""
-
-
-@final
-@dataclass(frozen=True)
-class At:
-    """The tokens at which heads are replaced."""
-
-    sites: tuple[str, ...]
-    """Sites of heads that have an output at these tokens; at others nothing is replaced."""
-    places: tuple[int, ...]
-
-
-@final
-@dataclass(frozen=True)
 class Row:
     """One row of tokens that the model reads, and what is read off its logits."""
 
@@ -109,9 +90,9 @@ class Row:
         """Number of tokens, of both sides."""
         return len(self.ids) + len(self.decoder_ids or ())
 
-    def inputs(self, loaded: Loaded, num: int = 1) -> dict[str, Tensor]:
-        """The inputs of the model, in as many copies."""
-        rows = {"input_ids": self.ids, "decoder_input_ids": self.decoder_ids}
+    def inputs(self, loaded: Loaded, num: int = 1, start: int = 0) -> dict[str, Tensor]:
+        """The inputs of the model, from a token on, in as many copies."""
+        rows = {"input_ids": self.ids[start:], "decoder_input_ids": self.decoder_ids}
         return {
             name: torch.tensor([ids], device=input_device(loaded.model)).expand(num, -1)
             for name, ids in rows.items()
@@ -165,22 +146,7 @@ def rows_at_once(loaded: Loaded, length: int) -> int:
 
 
 TOLERANCE = 1e-3
-"""Largest difference of a prediction that skips blocks from one that does not."""
-
-Outputs = Mapping[LayerId, Float[Tensor, "_ _ _"]]
-"""The outputs [query, head, dim] of every head; one query stands for all."""
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Change:
-    """What is changed in some heads: what they give, or where they look."""
-
-    heads: Sequence[Head]
-    outputs: Outputs | None
-    """What takes the place of their outputs; None knocks out their look."""
-    at: At | None = None
-    """The tokens at which it does; None stands for all."""
+"""Largest difference of a prediction that skips blocks or tokens from one that does not."""
 
 
 @final
@@ -213,41 +179,52 @@ class Run:
         """Log-probability of the target; 0 in a row of its rival alone."""
         self.value = float((log_1R @ signs_R)[0])
         """What is read off the logits."""
-        if not self._can_skip():
+        self._beginning = Beginning(loaded, row.ids, row.last, row.look, self.outputs)
+        if not self._can_skip(len(self._blocks) - 1):
             self._blocks = ()
 
-    def _can_skip(self) -> bool:
-        """Whether the top block needs nothing from those below but what they return."""
+    def _can_skip(self, lowest: int, start: int = 0) -> bool:
+        """Whether a layer and a token need nothing of those before but what is kept of them."""
         try:
-            found = self._batch([Change((), {})], len(self._blocks) - 1)[0]
+            found = self._batch([Change((), {})], lowest, start)[0]
         except Exception:  # what it lacks is its own affair
             return False
         return abs(float(found) - self.value) <= TOLERANCE
 
     def values(self, changes: Sequence[Change]) -> Float[np.ndarray, " change"]:
         """What is read off the logits with each of some replacements."""
-        low = [min((head.layer for head in each.heads), default=0) for each in changes]
-        order, found = np.argsort(low, kind="stable"), np.zeros(len(changes))
-        size = rows_at_once(self._loaded, self._row.length)
+        found, beginning = np.full(len(changes), self.value), self._beginning
+        todo = [n for n, each in enumerate(changes) if beginning.first(each) < self._row.length]
+        start = beginning.start([changes[n] for n in todo], partial(self._can_skip, 0))
+        size = beginning.most(start, rows_at_once(self._loaded, self._row.length - start))
+        low = [min((head.layer for head in changes[n].heads), default=0) for n in todo]
+        order = np.argsort(low, kind="stable")
         for first in range(0, len(order), size):
-            part = order[first : first + size]
-            found[part] = self._batch([changes[n] for n in part], low[part[0]])
+            part = [todo[n] for n in order[first : first + size]]
+            given = [changes[n] for n in part]
+            found[part] = self._batch(given, low[order[first]], start)
         return found
 
-    def _batch(self, changes: Sequence[Change], lowest: int) -> Float[np.ndarray, " change"]:
-        """The same for one batch, which changes nothing below a layer."""
-        model, anatomy = self._loaded.model, self._loaded.anatomy
+    def _batch(
+        self, changes: Sequence[Change], lowest: int, start: int = 0
+    ) -> Float[np.ndarray, " change"]:
+        """The same for one batch, which changes nothing below a layer, nor before a token."""
+        model, anatomy, num = self._loaded.model, self._loaded.anatomy, len(changes)
+        cache = self._beginning.copies(start, num)
         with ExitStack() as stack:
             for context in (evaluating(model), torch.inference_mode()):
                 stack.enter_context(context)
-            stack.enter_context(Tap(model, anatomy, blocked=self._blocked(changes)))
-            stack.enter_context(heard(model, anatomy, head_outputs=_Replacing(changes)))
+            stack.enter_context(Tap(model, anatomy, blocked=self._blocked(changes, start)))
+            stack.enter_context(heard(model, anatomy, head_outputs=Replacing(changes, start)))
             for block, output in zip(self._blocks[:lowest], self._returned, strict=False):
-                stack.enter_context(replaced(block, _copies(output, len(changes))))
-            log_NR = self._row.log_probabilities(last_logits(self._loaded, self._row, len(changes)))
+                stack.enter_context(replaced(block, _copies(output, num, start)))
+            logits = last_logits(self._loaded, self._row, num, start, cache)
+            log_NR = self._row.log_probabilities(logits)
         return (log_NR @ self._row.signs(log_NR)).cpu().numpy()
 
-    def _blocked(self, changes: Sequence[Change]) -> dict[LayerId, Bool[Tensor, "_ _ _ _"]]:
+    def _blocked(
+        self, changes: Sequence[Change], start: int
+    ) -> dict[LayerId, Bool[Tensor, "_ _ _ _"]]:
         """The scores that are masked in each row of a batch, where looks are knocked out."""
         look, found = self._row.look, dict[LayerId, Tensor]()
         for row, change in enumerate(changes):
@@ -257,24 +234,35 @@ class Run:
                     continue
                 if head.layer_id not in found:
                     num = self._loaded.heads.counts[head.site][head.layer]
-                    sizes = (len(changes), num, *self._sizes(look))
+                    sizes = (len(changes), num, *self._sizes(look, start))
                     found[head.layer_id] = torch.zeros(sizes, dtype=torch.bool)
-                queries = torch.tensor(look.queries or (0,))[:, None]
+                queries = torch.tensor([q - start for q in look.queries] or [0])[:, None]
                 found[head.layer_id][row, head.index, queries, torch.tensor(look.keys)] = True
         return found
 
-    def _sizes(self, look: Look) -> tuple[int, int]:
+    def _sizes(self, look: Look, start: int) -> tuple[int, int]:
         """Numbers of queries, 1 if all are meant, and of keys."""
         queries = len((look.site != "encoder.self" and self._row.decoder_ids) or self._row.ids)
-        return queries if look.queries else 1, len(self._row.ids)
+        return queries - start if look.queries else 1, len(self._row.ids)
 
 
-def last_logits(loaded: Loaded, row: Row, num: int = 1) -> Float[Tensor, "copy ..."]:
-    """The logits of as many copies of a row, of no more tokens than are read where models can."""
+def last_logits(
+    loaded: Loaded, row: Row, num: int = 1, start: int = 0, cache: Any = None
+) -> Float[Tensor, "copy ..."]:
+    """The logits of copies of a row, of no more tokens than are read where models can.
+
+    Args:
+        loaded: the model.
+        row: the row.
+        num: the number of copies.
+        start: the first token that is read now.
+        cache: what is kept of the tokens before.
+    """
     model, last = loaded.model, row.last
     knows = "logits_to_keep" in signature(model.forward).parameters
-    more = without_cache(model) | ({"logits_to_keep": last} if last and knows else {})
-    return model(**row.inputs(loaded, num), **more).logits
+    more = {"logits_to_keep": last} if last and knows else {}
+    going = {"past_key_values": cache, "use_cache": True} if start else without_cache(model)
+    return model(**row.inputs(loaded, num, start), **going, **more).logits
 
 
 def aligned(row: Row, outputs: Outputs) -> Outputs:
@@ -299,40 +287,6 @@ def from_end(like: Outputs, outputs: Outputs) -> Outputs:
     return found
 
 
-@final
-class _Replacing:
-    """Replaces in each row of a batch the outputs of some heads."""
-
-    def __init__(self, changes: Sequence[Change]) -> None:
-        self._outputs = {id(each.outputs): each.outputs for each in changes}
-        self._heads = dict[LayerId, dict[tuple[int, At | None], tuple[list[int], list[int]]]]()
-        """The rows and numbers of a layer's heads that get each of the outputs at some tokens."""
-        for row, change in enumerate(changes):
-            for head in change.heads if change.outputs is not None else ():
-                if change.at is not None and head.site not in change.at.sites:
-                    continue
-                here = self._heads.setdefault(head.layer_id, {})
-                rows, heads = here.setdefault((id(change.outputs), change.at), ([], []))
-                rows.append(row)
-                heads.append(head.index)
-
-    def __call__(self, layer: AttentionLayer, output_RQHD: Tensor) -> Tensor | None:
-        if layer.layer_id not in self._heads:
-            return None
-        new = output_RQHD.clone()
-        for (key, at), (rows, heads) in self._heads[layer.layer_id].items():
-            outputs = self._outputs[key]
-            assert outputs is not None
-            instead_NQD = outputs[layer.layer_id][:, heads].transpose(0, 1).to(new)
-            if at is None:
-                new[rows, :, heads] = instead_NQD
-                continue
-            instead_NQD = instead_NQD.expand(-1, new.shape[1], -1)
-            for place in at.places:
-                new[rows, place, heads] = instead_NQD[:, place]
-        return new
-
-
 def _blocks(loaded: Loaded) -> tuple[nn.Module, ...]:
     """The block of every layer, where each layer is one block; otherwise none."""
     model, layers = loaded.model, loaded.anatomy.layers
@@ -343,9 +297,12 @@ def _blocks(loaded: Loaded) -> tuple[nn.Module, ...]:
     return tuple(model.get_submodule(path or "") for path in paths)
 
 
-def _copies(output: Any, num: int) -> Any:
-    """What a block returned for one row, in as many copies."""
+def _copies(output: Any, num: int, start: int) -> Any:
+    """What a block returned for one row from a token on, in as many copies."""
     if isinstance(output, tuple | list):
-        return type(output)(_copies(each, num) for each in output)
+        return type(output)(_copies(each, num, start) for each in output)
     is_row = isinstance(output, Tensor) and output.ndim and len(output) == 1
-    return output.expand(num, *output.shape[1:]) if is_row else output
+    if not is_row:
+        return output
+    output = output[:, start:] if start else output
+    return output.expand(num, *output.shape[1:])

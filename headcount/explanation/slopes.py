@@ -24,7 +24,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headcount.core import LayerId
-from headcount.explanation.runs import At, Outputs, Row, last_logits
+from headcount.explanation.changes import At, Outputs
+from headcount.explanation.runs import Row, last_logits
 from headcount.importance import Lrp, frozen, unfused
 from headcount.models import Loaded
 from headcount.tap import AttentionLayer, StateId, Tap, evaluating, heard

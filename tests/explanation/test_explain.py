@@ -25,8 +25,9 @@ from headcount.explanation import (
     read_prompts,
 )
 from headcount.explanation.blocks import Blocks
+from headcount.explanation.changes import Change
 from headcount.explanation.reader import Reader
-from headcount.explanation.runs import Change, Row, Run
+from headcount.explanation.runs import Row, Run
 from headcount.explanation.slopes import gradients
 from headcount.models import Loaded
 from headcount.pages import document_of

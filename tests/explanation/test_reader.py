@@ -7,8 +7,9 @@ import torch
 
 from headcount.core import InputError, ModelError
 from headcount.explanation import ExplainOptions, Prompt
+from headcount.explanation.changes import Look
 from headcount.explanation.reader import Reader
-from headcount.explanation.runs import Case, Look, Reading
+from headcount.explanation.runs import Case, Reading
 from headcount.models import Loaded
 from tests import tiny, tiny_tokenizers
 from tests.tasks.loaded import loaded

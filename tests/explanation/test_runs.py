@@ -9,8 +9,9 @@ import torch
 
 from headcount.core import Head
 from headcount.explanation import runs
-from headcount.explanation.runs import Change, Look, Reading, Row, Run, aligned
-from headcount.models import Loaded
+from headcount.explanation.changes import Change, Look
+from headcount.explanation.runs import Reading, Row, Run, aligned
+from headcount.models import Loaded, Past
 from tests import tiny
 from tests.textbook import blocking
 from tests.textbook import explanation as book
@@ -118,6 +119,44 @@ def test_blocks_below_do_not_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
     for hook in hooks:
         hook.remove()
     assert ran == [0, 1, 2] and mlps == [2]
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2", "gemma3_text"])
+def test_tokens_before_the_first_change_do_not_run_again(name: str) -> None:
+    """Those that both prompts begin with, or that look at nothing that is blocked."""
+    loaded = Loaded(tiny.MODELS[name](), None, name)
+    row, other = rows_of(loaded)
+    row = replace(row, look=Look("decoder.self", (5, 6), (1, 2)))
+    run, second = Run(loaded, row), Run(loaded, other)
+    heads, read = [*loaded.heads], list[int]()
+    embedding: Any = loaded.model.get_input_embeddings()
+    hook = embedding.register_forward_hook(lambda _, given, out: read.append(out.shape[1]))
+    zero = {layer: torch.zeros_like(each[:1]) for layer, each in run.outputs.items()}
+    found = list[int]()
+    for outputs in (aligned(row, second.outputs), zero, None):
+        run.values([Change([head], outputs) for head in heads])
+        found.append(read[-1])
+    hook.remove()
+    assert found == [5, 7, 2]
+
+
+def test_a_cache_that_is_not_enough_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is predicted is then read from the first token on."""
+    loaded = Loaded(tiny.MODELS["llama"](), None, "llama")
+    row, other = rows_of(loaded)
+    changes = [
+        Change([head], aligned(row, Run(loaded, other).outputs)) for head in [*loaded.heads][:3]
+    ]
+    expected = Run(loaded, row).values(changes)
+    copies = Past.copies
+
+    def wrong(past: Past, num: int) -> Any:
+        cache = copies(past, num)
+        cache.layers[0].keys = cache.layers[0].keys * 2
+        return cache
+
+    monkeypatch.setattr(Past, "copies", wrong)
+    np.testing.assert_allclose(Run(loaded, row).values(changes), expected, atol=5e-6)
 
 
 @pytest.mark.parametrize("is_lost", [False, True])

@@ -95,6 +95,10 @@ TOGETHER = 4096
 """Largest number of padded tokens, copies included, in a forward that ablations share."""
 
 
+LOGITS = 2**27
+"""Largest number of logits in a forward that ablations share (0.5 GB)."""
+
+
 AblationKind = Literal["heads", "site", "layer", "all_but_one"]
 """Some heads, all heads of a site, all of a layer, or all of a layer but one."""
 
@@ -182,6 +186,11 @@ def sweep(
             if not done_N[index_E].all():
                 yield name_of(index_E), partial(running.part, batch)
 
+    def moved(share: float) -> None:
+        progress(int(done_N.sum() + share * len(running.last_E)), num_examples)
+
+    running.moved = moved
+
     def after(name: str) -> None:
         done_N[running.last_E] = True
         progress(int(done_N.sum()), num_examples)
@@ -209,12 +218,15 @@ class _Sweeping:
         model, anatomy = setting.model, setting.anatomy
         self.model, self.task, self.anatomy = model, setting.task, anatomy
         self._together = min(TOGETHER, setting.max_tokens)
+        self._vocabulary = getattr(model.config.get_text_config(), "vocab_size", None) or 0
         self.ablations, self.replacement = ablations, setting.replacement
         self.blocks, self.attentions = Blocks(model, anatomy), Attentions(model, anatomy)
         self._counts = anatomy.heads.counts
         self._number = {layer.layer_id: number for number, layer in enumerate(anatomy.layers)}
         self.last_E = np.zeros(0, dtype=np.int64)
         """The numbers of the examples of the last batch."""
+        self.moved: Callable[[float], None] = lambda share: None
+        """Called after each forward with the share of the batch's forwards that are done."""
 
     def part(self, batch: TaskBatch) -> SweepPart:
         """The batch's examples under all ablations."""
@@ -229,7 +241,9 @@ class _Sweeping:
             outcome_AE=np.empty((*shape, *self.task.outcome_shape)),
         )
         self._fill(found, [0], clean, ["no ablation"])
-        for first, numbers in self._shares(batch):
+        shares = [*self._shares(batch)]
+        for done, (first, numbers) in enumerate(shares):
+            self.moved(done / len(shares))
             losses = self._ablated(batch, first, numbers)
             names = [self.ablations[number].name for number in numbers]
             self._fill(found, [number + 1 for number in numbers], losses, names)
@@ -238,7 +252,10 @@ class _Sweeping:
     def _shares(self, batch: TaskBatch) -> Iterator[tuple[int, list[int]]]:
         """Groups of ablations that share a forward, with the first layer that they change."""
         tokens = max(tensor.numel() for tensor in batch.inputs.values())
-        size = max(1, self._together // max(1, tokens))
+        size = self._together // max(1, tokens)
+        if self._vocabulary and "labels" in batch.labels:
+            size = min(size, LOGITS // (self._vocabulary * batch.labels["labels"].numel()))
+        size = max(1, size)
         firsts = [
             min(self._number[head.layer_id] for head in ablation.heads)
             for ablation in self.ablations

@@ -26,18 +26,21 @@ Reference: BLEU (Papineni et al., 2002), https://aclanthology.org/P02-1040; smoo
 """  # noqa: E501
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
+from transformers import PreTrainedModel
 
 from headcount.core import CorpusError, InputError, amount, levels
 from headcount.corpora import Table
 from headcount.statistics import rank_correlations
+from headcount.tap import intercepted
 from headcount.tasks.options import SPEARMAN
 from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
 
@@ -93,18 +96,35 @@ IGNORED = -100
 
 
 def likelihoods(
-    logits_RNV: Float[Tensor, "row token vocabulary"], labels_RN: Int[Tensor, "row token"]
+    logits: Float[Tensor, "_ _ vocabulary"], labels_RN: Int[Tensor, "row token"]
 ) -> Losses:
-    """Summed NLL of each row's labels, which are aligned with the predictions."""
-    precise = torch.promote_types(logits_RNV.dtype, torch.float32)
-    loss_P = cross_entropy(
-        logits_RNV.to(precise).flatten(0, 1),
-        labels_RN.flatten(),
-        ignore_index=IGNORED,
-        reduction="none",
-    )
-    loss_R = loss_P.view(labels_RN.shape).sum(1)
-    return Losses(loss_R, (labels_RN != IGNORED).sum(1), torch.full_like(loss_R, torch.nan))
+    """Summed NLL of each row's labels.
+
+    Args:
+        logits: the predictions of all tokens, or in one row those of the tokens with a label.
+        labels_RN: the labels, aligned with the predictions.
+    """
+    is_counted_RN = labels_RN != IGNORED
+    are_all = logits.shape[:2] == labels_RN.shape
+    logits_PV = logits[is_counted_RN] if are_all else logits[0]
+    precise = torch.promote_types(logits.dtype, torch.float32)
+    loss_P = cross_entropy(logits_PV.to(precise), labels_RN[is_counted_RN], reduction="none")
+    loss_RN = loss_P.new_zeros(labels_RN.shape).masked_scatter(is_counted_RN, loss_P)
+    loss_R = loss_RN.sum(1)
+    return Losses(loss_R, is_counted_RN.sum(1), torch.full_like(loss_R, torch.nan))
+
+
+@contextmanager
+def _counted(model: PreTrainedModel, labels_RN: Int[Tensor, "row token"]) -> Iterator[None]:
+    """Inside, the map to the vocabulary reads only the tokens with a label, in one row."""
+    unembedding = model.get_output_embeddings()
+
+    def chosen(module: nn.Module, hidden: Tensor) -> Tensor | None:
+        is_all = type(hidden) is Tensor and hidden.shape[:-1] == labels_RN.shape
+        return hidden[labels_RN != IGNORED][None] if is_all else None
+
+    with intercepted([] if unembedding is None else [unembedding], chosen):
+        yield
 
 
 def perplexities(evaluation: Evaluation) -> Resampled:
@@ -216,6 +236,11 @@ class TokenTask(ResampledTask, ABC):
     """A task whose examples have tokens to predict, by a model with logits at every token."""
 
     distils: ClassVar[Distils | None] = "answers"
+
+    def losses(self, model: PreTrainedModel, batch: TaskBatch) -> Losses:
+        """The losses, for which no logits are computed of tokens without a label."""
+        with _counted(model, batch.labels["labels"]):
+            return super().losses(model, batch)
 
     def losses_of(self, output: Any, batch: TaskBatch) -> Losses:
         """NLL of each example's tokens with a label; padding is neither seen nor predicted."""

@@ -66,6 +66,26 @@ def test_next_tokens(name: str) -> None:
     compare(loaded, task, slow)
 
 
+@pytest.mark.parametrize("name", ["causal-gpt2", "causal-llama", *named("masked")])
+def test_logits_are_computed_of_predicted_tokens_alone(name: str) -> None:
+    """And of all tokens where the map to the vocabulary is given something else."""
+    loaded, task = small.TASKS[name]()
+    model, read = loaded.model.eval(), list[int]()
+    unembedding: Any = model.get_output_embeddings()
+    hook = unembedding.register_forward_hook(lambda _, given, out: read.append(out[..., 0].numel()))
+    for batch in task.batches(60):
+        with torch.no_grad():
+            found, whole = (
+                task.losses(model, batch),
+                task.losses_of(task.output(model, batch), batch),
+            )
+        num, every = int(found.count_E.sum()), batch.labels["labels"].numel()
+        assert read[-2:] == [num, every] and num < every
+        np.testing.assert_allclose(found.loss_E, whole.loss_E, rtol=1e-5)
+        assert found.count_E.equal(whole.count_E)
+    hook.remove()
+
+
 def test_next_tokens_of_long_texts_are_all_predicted() -> None:
     loaded, task = small.TASKS["causal-llama"]()
     start: Any = loaded.encoder().tokenizer.bos_token_id

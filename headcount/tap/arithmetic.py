@@ -143,13 +143,14 @@ class _Trial:
 
     def _is_equal(self, check: Check, outputs: list[Tensor] | None) -> bool:
         """Whether the tapped model's outputs are equal in one check."""
-        apart = check.difference(outputs, self.candidate)
-        self.differences["outputs"] = max(self.differences.get("outputs", 0.0), apart)
-        if check.is_equal(outputs, self.candidate, self.limit, alone=bool(self.alone)):
+        apart = check.apart(outputs, self.candidate)
+        largest = max(apart)
+        self.differences["outputs"] = max(self.differences.get("outputs", 0.0), largest)
+        if check.is_equal(apart, self.limit, alone=bool(self.alone)):
             return True
         if self.model.dtype in _HALF and not self.alone and self._is_equal_in_float32(check):
             return True
-        self.failed = f"its outputs differ by {apart:.2g} (limit {self.limit:g})"
+        self.failed = f"its outputs differ by {largest:.2g} (limit {self.limit:g})"
         return False
 
     def _is_equal_in_float32(self, check: Check) -> bool:
@@ -160,7 +161,8 @@ class _Trial:
         with suppress(*ERRORS):  # no memory, or weights that are elsewhere
             wide = check.in_float32()
             found = wide.tapped(self.candidate, None)
-            return wide.is_equal(found, self.candidate, ROOM[torch.float32], alone=False)
+            apart = wide.apart(found, self.candidate)
+            return wide.is_equal(apart, ROOM[torch.float32], alone=False)
         return False
 
 

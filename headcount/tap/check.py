@@ -50,36 +50,36 @@ class Check:
                 return None
             raise
 
-    def difference(self, found: Outputs | None, anatomy: Anatomy) -> float:
-        """The largest difference from the stock model, as a share of the largest output.
+    def apart(self, found: Outputs | None, anatomy: Anatomy) -> list[float]:
+        """The largest differences from the stock model at tokens, and at padding if compared.
+
+        Each is a share of the largest output, and infinite for a model that does not run.
 
         Where padding can see nothing, nobody reads what comes out, and two ways to compute it may
         differ: scores of minus infinity are rounded in half precision, and sdpa returns zeros where
         eager attention returns a mean. There, only the outputs of visible tokens are compared.
         """
         if found is None:
-            return torch.inf
-        return max(difference(*pair) for pair in self._parts(found, anatomy))
+            return [math.inf]
+        return [difference(*pair) for pair in self._parts(found, anatomy)]
 
-    def is_equal(self, found: Outputs | None, anatomy: Anatomy, limit: float, alone: bool) -> bool:
+    def is_equal(self, apart: list[float], limit: float, alone: bool) -> bool:
         """Whether outputs equal the stock model's, up to a limit or to rounding.
 
         Rounding is what the stock model itself differs by, at tokens and at padding each, when it
         computes the same in another order.
 
         Args:
-            found: Outputs of the tapped model; None if it does not run.
-            anatomy: The anatomy of the tap.
+            apart: What `apart` found for the outputs.
             limit: Largest difference that needs no measure of rounding.
             alone: Whether nothing but outputs is compared; then rounding has a limit, too.
         """
-        if found is None:
-            return False
-        for number, (ours, stock) in enumerate(self._parts(found, anatomy)):
-            apart = difference(ours, stock)
-            if apart > limit:
+        for number, each in enumerate(apart):
+            if math.isinf(each):
+                return False
+            if each > limit:
                 rounding = SPREADS * self.spreads[number]
-                if not apart <= (min(rounding, MOST[self.model.dtype]) if alone else rounding):
+                if not each <= (min(rounding, MOST[self.model.dtype]) if alone else rounding):
                     return False
         return True
 
@@ -164,6 +164,8 @@ class Check:
         """The outputs at tokens, and those that are left at padding."""
         shown, stock = self._at_tokens(found, others)
         yield shown, stock
+        if all(mask.all() for mask in self.sample.masks):  # no padding
+            return
         if [each.shape for each in found] == [each.shape for each in others]:
             hidden = [a - b for a, b in zip(found, shown, strict=True)]
             yield hidden, [a - b for a, b in zip(others, stock, strict=True)]

@@ -71,8 +71,28 @@ def _without(recalls: Sequence[RecallRow]) -> tuple[Block, ...]:
             "the needles and prompts. Removed heads give zero, or their mean output over the "
             "texts. Intervals are over needles and prompts (Wilson)."
         ),
+        *_sampled(recalls),
         Table.of(headers, rows),
     )
+
+
+def _sampled(recalls: Sequence[RecallRow]) -> Iterator[Block]:
+    """What asking all needles and prompts again would give."""
+    whole = {row.asked: row.cases for row in recalls if row.removed == "none"}
+    again = {row.asked: row.cases for row in recalls if row.removed != "none"}
+    for name, num in again.items():
+        if num < whole[name]:
+            wide, narrow = (WIDEST / each**0.5 for each in (num, whole[name]))
+            yield Text(
+                f"Without heads, {num} of {whole[name]} {_ASKED[name]} were asked again: intervals "
+                f"of up to {percent(wide)} on either side. --again {whole[name]} makes them "
+                f"{percent(narrow)}, in {whole[name] / num:.1f} times the time."
+            )
+
+
+_ASKED = {"needles": "needles", "tasks": "few-shot prompts"}
+WIDEST = 0.98
+"""Half of the width of the widest 95 % interval of a share, times the root of the number."""
 
 
 def _words(name: str) -> str:

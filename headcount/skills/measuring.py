@@ -115,6 +115,7 @@ def _signed(
         "template": "+".join(options.template) or None,
         "apart": options.apart or None,
         "prompts": options.prompts,
+        "again": options.again,
         "tasks": short_hash("".join(task.sha256 for task in tasks), 8),
         "first": "+".join(tokens.start) or None,
         "seed": options.seed,

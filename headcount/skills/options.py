@@ -14,6 +14,8 @@ Value = Literal["zero", "mean"]
 
 FEWEST_PROMPTS = 4
 """Least number of few-shot prompts of a task."""
+FEWEST_AGAIN = 2
+"""Least number of needles and prompts that are asked again without heads."""
 SHORTEST = 100
 """Least number of tokens of a text with a needle."""
 
@@ -44,6 +46,9 @@ class SkillOptions:
     replace: tuple[Value, ...] = get_args(Value)
     """What takes the place of removed heads: zero, their mean output over the texts, or both, one
     after the other."""
+    again: int = 20
+    """Number of needles, and of few-shot prompts, that are asked again without each set of heads;
+    more give narrower intervals, in proportion to the time."""
     apart: float = 0.0
     """Share of the heads, the best by the other score, that are left where the best by one are
     removed: 0.02 as in Yin and Steinhardt (2025); by default heads that are among both are
@@ -91,6 +96,11 @@ class SkillOptions:
             raise InputError(
                 f"Expected a share of the heads from 0 to 0.5 to leave apart, got {self.apart:g}. "
                 "0.02 leaves the best 2 % by the other score."
+            )
+        if self.again < FEWEST_AGAIN:
+            raise InputError(
+                f"Expected at least {FEWEST_AGAIN} needles and prompts that are asked again, one "
+                f"for each half, got {self.again}. Leave --again out for the default."
             )
         if min(self.needles, self.draws, *self.removed, 1) < 1:
             raise InputError(

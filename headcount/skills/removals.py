@@ -189,10 +189,20 @@ class Removals:
             yield "random", (each, each)
 
     def _without(self, half: bool, removed: np.ndarray, value: str) -> np.ndarray:
-        cases = [int(each) for each in np.flatnonzero(self._asked.in_second_N == half)]
+        cases = spaced(np.flatnonzero(self._asked.in_second_N == half), self._options.again // 2)
         heads = [self._heads[number] for number in removed]
         means = self._means if value == "mean" else None
         return self._asked.answers(cases, Removal(self._loaded, heads, means))
+
+
+def spaced(case_C: Int[np.ndarray, " case"], most: int) -> list[int]:
+    """At most so many of some cases, at even distances, so that all kinds are among them.
+
+    >>> spaced(np.array([1, 3, 5, 7, 9]), 2), spaced(np.array([1, 3]), 4)
+    ([1, 5], [1, 3])
+    """
+    num = min(most, len(case_C))
+    return [int(case_C[place * len(case_C) // num]) for place in range(num)]
 
 
 def recalled(

@@ -154,7 +154,8 @@ class Beginning:
                 self._pasts[start] = None
             if self._pasts[start] is not None and not is_enough(start):
                 self._pasts[start] = None
-        return start if self._pasts.get(start) is not None else 0
+        past, looks = self._pasts.get(start), any(each.outputs is None for each in changes)
+        return 0 if past is None or (looks and not past.is_whole) else start
 
     def most(self, start: int, rows: int) -> int:
         """Number of rows in a batch that begins at a token, of no more than so many."""

@@ -79,8 +79,12 @@ class Past:
         with running(loaded):
             found = model(input_ids=ids_1T, use_cache=True, **last_logits(model))
         self._cache = found.past_key_values
-        held = (each for layer in self._cache.layers for each in vars(layer).values())
-        self._bytes = sum(each.nbytes for each in held if isinstance(each, Tensor))
+        kept = (each for layer in self._cache.layers for each in vars(layer).values())
+        held = [each for each in kept if isinstance(each, Tensor)]
+        self._bytes = sum(each.nbytes for each in held)
+        sizes = {each.shape[-2] for each in held if each.ndim == 4}
+        self.is_whole = sizes == {ids_1T.shape[1]}
+        """Whether every layer keeps all tokens; one with a sliding window keeps the last ones."""
 
     def most(self, memory: int) -> int:
         """Number of copies that fit into some bytes, at least one."""

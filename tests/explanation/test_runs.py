@@ -137,7 +137,8 @@ def test_tokens_before_the_first_change_do_not_run_again(name: str) -> None:
         run.values([Change([head], outputs) for head in heads])
         found.append(read[-1])
     hook.remove()
-    assert found == [5, 7, 2]
+    has_window = name == "gemma3_text"  # whose cache lacks the keys that are blocked
+    assert found == [5, 7, 7 if has_window else 2]
 
 
 def test_a_cache_that_is_not_enough_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,8 +89,7 @@ class Replacing:
                 new[rows, :, heads] = instead_NQD
                 continue
             instead_NQD = instead_NQD.expand(-1, new.shape[1], -1)
-            for place in at.places:
-                here = place - self._start
+            for here in (each - self._start for each in at.places if each >= self._start):
                 new[rows, here, heads] = instead_NQD[:, here]
         return new
 

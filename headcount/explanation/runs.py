@@ -109,6 +109,15 @@ class Row:
         norms = [_at(logits, each.place).double().logsumexp(-1) for each in self.readings]
         return self.logits(logits) - torch.stack(norms, 1)
 
+    def value(self, logits: Float[Tensor, "row ..."]) -> Float64[Tensor, " row"]:
+        """The sum over targets less that over rivals, without the norms that cancel."""
+        read_NR = self.logits(logits)
+        value_N, places = read_NR @ self.signs(read_NR), [each.place for each in self.readings]
+        for place in dict.fromkeys(places):
+            if sign := sum(each.sign for each in self.readings if each.place == place):
+                value_N = value_N - sign * _at(logits, place).double().logsumexp(-1)
+        return value_N
+
     def signs(self, like: Tensor) -> Tensor:
         """The sign of each reading."""
         return torch.tensor([each.sign for each in self.readings]).to(like)
@@ -219,8 +228,7 @@ class Run:
             for block, output in zip(self._blocks[:lowest], self._returned, strict=False):
                 stack.enter_context(replaced(block, _copies(output, num, start)))
             logits = last_logits(self._loaded, self._row, num, start, cache)
-            log_NR = self._row.log_probabilities(logits)
-        return (log_NR @ self._row.signs(log_NR)).cpu().numpy()
+            return self._row.value(logits).cpu().numpy()
 
     def _blocked(
         self, changes: Sequence[Change], start: int

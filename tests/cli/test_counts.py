@@ -220,6 +220,7 @@ NO_COUNTS = {
     "batches hold no more than there is": (
         *("*.max_tokens", "*.batch_tokens", "ClusterOptions.max_weights"),
     ),
+    "at most as many as are asked before": ("SkillOptions.again",),
     "thresholds": ("Thresholds.*", "ProbeOptions.min_cases"),
     "what would come after the end does not happen": (
         *("*.save_every", "*.patience", "Optimization.warmup", "ModelRecipe.average"),

@@ -5,7 +5,8 @@ compared with gold links (see `link_scores`).
 
 Links of other aligners, such as statistical ones, scored beside those of the heads.
 
-Reference: Attention is Not Only a Weight (Kobayashi et al., 2020), section 5, https://arxiv.org/abs/2004.10102
+Reference: Attention is Not Only a Weight (Kobayashi et al., 2020), section 5,
+https://arxiv.org/abs/2004.10102
 """
 
 import re
@@ -31,8 +32,7 @@ from headcount.alignment.link_scores import (
     score,
     share_pieces,
 )
-from headcount.alignment.options import AlignmentOptions
-from headcount.alignment.result import Alignment, AlignmentRecord
+from headcount.alignment.result import Alignment, AlignmentOptions, AlignmentRecord
 from headcount.core import (
     SITES,
     CorpusError,

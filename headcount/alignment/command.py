@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from headcount import alignment, models
-from headcount.alignment.options import AlignmentOptions
+from headcount.alignment.result import AlignmentOptions
 from headcount.commands import BesideCommand, Flat, ParallelArguments, Report, check_data
 from headcount.corpora import Corpus, read_links
 

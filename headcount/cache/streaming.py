@@ -1,7 +1,7 @@
 """A cache that streams: groups of one layer keep different numbers of keys, and are read apart.
 
 A layer holds two runs of keys of its streaming groups: slots for those of the first tokens, filled
-once these were read, and the last keys (`reading.py`). Layers that read another layer's keys do so
+once these were read, and the last keys (`holding.py`). Layers that read another layer's keys do so
 before that one drops any. A layer of latents returns its slots and last latents, and attention is
 given the keys and values that the model makes of them.
 """
@@ -17,9 +17,8 @@ from transformers import Cache, DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-from headcount.cache.holding import holding_of
+from headcount.cache.holding import Reading, Window, holding_of
 from headcount.cache.plan import CachePlan
-from headcount.cache.reading import Reading, Window
 from headcount.cache.split import Attend, Part, Split, fused, splits_of
 from headcount.core import InputError, amount
 from headcount.tap import Anatomy, Call, dispatching

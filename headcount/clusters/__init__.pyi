@@ -1,5 +1,5 @@
 from .grouping import cluster as cluster
-from .options import ClusterOptions as ClusterOptions
+from .result import ClusterOptions as ClusterOptions
 from .result import Clusters as Clusters
 from .result import ClustersRecord as ClustersRecord
 from .result import HeadPlace as HeadPlace

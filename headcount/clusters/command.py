@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headcount import clusters, models, results
-from headcount.clusters.options import ClusterOptions
+from headcount.clusters.result import ClusterOptions
 from headcount.commands import BesideCommand, CorpusFiles, Flat, ParallelArguments, Report
 from headcount.corpora import Corpus
 

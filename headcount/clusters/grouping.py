@@ -42,8 +42,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from headcount.clusters.options import ClusterOptions
-from headcount.clusters.result import Clusters, ClustersRecord, HeadPlace, LayerTest
+from headcount.clusters.result import ClusterOptions, Clusters, ClustersRecord, HeadPlace, LayerTest
 from headcount.core import (
     Heads,
     LayerId,

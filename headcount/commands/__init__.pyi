@@ -17,7 +17,13 @@ from .arguments import group as group
 from .arguments import one_of as one_of
 from .arguments import recorded as recorded
 from .command_line import main as main
+from .console import PLACEHOLDER_CORPUS as PLACEHOLDER_CORPUS
+from .console import PLACEHOLDER_TEST as PLACEHOLDER_TEST
+from .console import UPDATES as UPDATES
 from .console import Report as Report
+from .console import between as between
+from .console import given as given
+from .console import group_size as group_size
 from .console import is_quiet as is_quiet
 from .console import plain_console as plain_console
 from .console import plain_warnings as plain_warnings
@@ -42,9 +48,3 @@ from .loop import PaperCommand as PaperCommand
 from .loop import ResultCommand as ResultCommand
 from .loop import document_of as document_of
 from .loop import naming_report as naming_report
-from .next_steps import PLACEHOLDER_CORPUS as PLACEHOLDER_CORPUS
-from .next_steps import PLACEHOLDER_TEST as PLACEHOLDER_TEST
-from .next_steps import UPDATES as UPDATES
-from .next_steps import between as between
-from .next_steps import given as given
-from .next_steps import group_size as group_size

@@ -8,8 +8,7 @@ from typing import Annotated, Any
 import tyro
 
 from headcount import models, tasks
-from headcount.commands.console import plain_console, print_warnings
-from headcount.commands.next_steps import ONCE
+from headcount.commands.console import ONCE, plain_console, print_warnings
 from headcount.core import CorpusError, InputError, ModelError, Registry, check_known, name_of
 from headcount.corpora import (
     Corpus,

@@ -1,14 +1,17 @@
-"""What commands print: plain text, never markup; on standard error, the progress of stages."""
+"""What commands print: plain text, never markup; on standard error, the progress of stages.
+
+What is to do next is a sentence and commands to paste, by the numbers just measured.
+"""
 
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import timedelta
 from pathlib import Path
 from time import monotonic
-from typing import final
+from typing import Any, final
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import (
@@ -26,6 +29,7 @@ from rich.segment import Segment
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from headcount import models
 from headcount.core import (
     Chart,
     Code,
@@ -240,3 +244,49 @@ class _Lines:
 
 def _rate(steps_per_second: float) -> str:
     return f"{steps_per_second:,.{0 if steps_per_second >= 10 else 2}f}/s"
+
+
+ONCE = "once"
+"""What marks an option that changes no number: next steps and records leave it out."""
+
+UPDATES = 2000
+"""Number of updates of the further training that is proposed."""
+PLACEHOLDER_CORPUS = "CORPUS"
+"""Placeholder in a command for texts or images that the user did not name."""
+
+PLACEHOLDER_TEST = "TEST_FILE"
+"""Placeholder in a command for test data that the user did not name."""
+
+
+def given(arguments: Any, kind: type[Any]) -> dict[str, Any]:
+    """The arguments that another command shares and whose values are not its defaults."""
+    found = dict[str, Any]()
+    for each in fields(kind):
+        value = getattr(arguments, each.name, each.default)
+        if is_dataclass(value):
+            found |= given(value, type(value))
+        elif each.name != "model" and value != each.default and ONCE not in each.metadata:
+            found[each.name] = value
+    return found
+
+
+def between(low: int, high: int, size: int = 1) -> list[int]:
+    """Up to three numbers between two, evenly spaced, the largest first.
+
+    Args:
+        low: the numbers are above this.
+        high: the numbers are below this.
+        size: the numbers are multiples of this, the number of heads pruned at once.
+
+    >>> between(0, 144), between(1, 3), between(1, 2)
+    ([108, 72, 36], [2], [])
+    >>> between(0, 270, 3)
+    [201, 135, 66]
+    """
+    found = (low + (high - low) * quarter // 4 // size * size for quarter in (3, 2, 1))
+    return [number for number in dict.fromkeys(found) if low < number < high]
+
+
+def group_size(loaded: "models.Loaded") -> int:
+    """The largest number of heads that share keys and values, which are pruned at once."""
+    return max(each.num_heads // each.num_key_value_heads for each in loaded.anatomy.layers)

@@ -38,8 +38,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headcount.coreference.options import CoreferenceOptions
-from headcount.coreference.result import NameRow
+from headcount.coreference.result import CoreferenceOptions, NameRow
 from headcount.corpora import (
     FEMININE,
     FIRST,

@@ -9,7 +9,7 @@ import tyro
 from headcount import coreference, models
 from headcount.commands import BesideCommand, Flat, Report, check_data
 from headcount.core import CorpusError
-from headcount.coreference.options import CoreferenceOptions
+from headcount.coreference.result import CoreferenceOptions
 from headcount.corpora import read_documents
 
 if TYPE_CHECKING:

@@ -45,10 +45,10 @@ from headcount.coreference.antecedents import (
     halves,
     windows_of,
 )
-from headcount.coreference.options import CoreferenceOptions
 from headcount.coreference.result import (
     ChosenHead,
     Coreference,
+    CoreferenceOptions,
     CoreferenceRecord,
     CoreferenceRow,
 )

@@ -23,10 +23,6 @@ from .forward import Removal as Removal
 from .forward import last_logits as last_logits
 from .forward import mean_outputs as mean_outputs
 from .forward import running as running
-from .head_lists import HEAD_LISTS as HEAD_LISTS
-from .head_lists import RENUMBERED as RENUMBERED
-from .head_lists import HeadList as HeadList
-from .head_lists import lists_of as lists_of
 from .image_encoding import body_of as body_of
 from .image_encoding import encoder_of as encoder_of
 from .image_encoding import image_encoder as image_encoder
@@ -65,7 +61,11 @@ from .spread import check_whole as check_whole
 from .spread import device_map_of as device_map_of
 from .spread import empty_like as empty_like
 from .spread import laid_out_as as laid_out_as
+from .stated import HEAD_LISTS as HEAD_LISTS
+from .stated import RENUMBERED as RENUMBERED
+from .stated import HeadList as HeadList
 from .stated import Stated as Stated
+from .stated import lists_of as lists_of
 from .verdicts import Source as Source
 from .verdicts import processor as processor
 from .weights import check_not_quantized as check_not_quantized

@@ -29,7 +29,6 @@ from headcount.models.compact_checkpoint import (
     others,
 )
 from headcount.models.encoder_lm import EncoderConfig, EncoderForCausalLM, EncoderForMaskedLM
-from headcount.models.head_lists import warn_of_dense_numbers
 from headcount.models.image_encoding import processor_of
 from headcount.models.loaded import Loaded
 from headcount.models.model_files import OPTION as GGUF
@@ -60,6 +59,7 @@ from headcount.models.stated import (
     first_mismatch,
     stock_attention,
     unknown_value,
+    warn_of_dense_numbers,
 )
 from headcount.models.verdicts import Source
 from headcount.results import LAPSED, Certificate

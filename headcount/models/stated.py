@@ -10,19 +10,24 @@ A number of layers, a width or a vocabulary of a million million would be built,
 number by number, until the process is killed. Every size needs at least as many bytes of weights,
 and every layer a tensor, except in models whose layers share theirs. Afterwards, the first tensor
 that does not fit, or the field whose value is unknown, is the reason why a model can't be loaded.
+
+Some fields list heads by number, as [layer, head], both from 0. Compaction renumbers them with the
+heads, and notes so in the head plan. A compact model that an earlier version wrote has no such
+note: its fields name heads of the dense model.
 """
 
 import json
 import re
 import struct
-from collections.abc import Iterable, Iterator
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
 import torch
-from transformers import AutoConfig, PreTrainedConfig
+from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
 
 from headcount.core import Head, Heads, InputError, ModelError, Plan, amount, read_json, reading
 from headcount.models.compact_checkpoint import is_compact
@@ -36,7 +41,7 @@ SIZE = 1_000_000
 """Largest width, vocabulary or number of heads in any case."""
 POSITIONS = 20_000_000
 """Largest number of positions in any case, since rotary positions need no weights."""
-COMPUTED_POSITIONS = 65_536
+_COMPUTED_POSITIONS = 65_536
 """Largest number of positions of models that compute a table of sines, often number by number."""
 
 _LAYERS = re.compile(r"(layers?|blocks?|depths?|repeats?)$")
@@ -86,7 +91,7 @@ def check_plausible(folder: Path) -> None:
             holds = amount(num_tensors, "tensor") if num_tensors else held
             most, must = max(LAYERS, num_tensors or num_bytes), f"{_FIT} {holds}"
         elif "position" in name and sines:
-            most = COMPUTED_POSITIONS
+            most = _COMPUTED_POSITIONS
             must = f"to be at most {most:,}, since a {sines[0]} computes a row of sines for each"
         elif _POSITIONS.search(name):
             most, must = max(POSITIONS, num_bytes), f"{_FIT} {held}"
@@ -101,7 +106,7 @@ def check_plausible(folder: Path) -> None:
             )
 
 
-STOCK_ATTENTION = (None, "eager", "sdpa")
+_STOCK_ATTENTION = (None, "eager", "sdpa")
 """Implementations of attention for which transformers never fetches code."""
 
 
@@ -117,7 +122,7 @@ def stock_attention(config: PreTrainedConfig, trusted: bool) -> dict[str, None]:
     """
     parts = [config, *(getattr(config, name, None) for name in config.sub_configs)]
     named = [getattr(part, "_attn_implementation", None) for part in parts]
-    if trusted or all(each in STOCK_ATTENTION for each in named):
+    if trusted or all(each in _STOCK_ATTENTION for each in named):
         return {}
     if fetched := [each for each in named if "/" in str(each)]:
         raise ModelError(
@@ -337,3 +342,56 @@ def _numbers(config: PreTrainedConfig, *names: str) -> list[int]:
     """Fields of a configuration; 0 for those that it lacks or that are no numbers above 0."""
     values: list[Any] = [getattr(config, name, 0) for name in names]
     return [value if isinstance(value, int) and value > 0 else 0 for value in values]
+
+
+@final
+@dataclass(frozen=True)
+class HeadList:
+    """A field that lists heads."""
+
+    name: str
+    """Name of the field, in the generation's configuration or in the model's."""
+    site: str
+    """Site of the heads."""
+    serves: str
+    """What the listed heads are for, in the plural."""
+
+
+HEAD_LISTS: dict[str, tuple[HeadList, ...]] = {
+    "whisper": (HeadList("alignment_heads", "decoder.cross", "time stamps of words"),),
+}
+"""The fields by model type."""
+
+RENUMBERED = "renumbered"
+"""Field of a head plan: names of the head lists whose numbers are those of the compact model."""
+
+
+def lists_of(model: PreTrainedModel) -> Iterator[tuple[Any, HeadList, list[list[int]]]]:
+    """The head lists that a model has, with what holds each and the pairs in it."""
+    holders = [getattr(model, "generation_config", None), model.config]
+    for each in HEAD_LISTS.get(model.config.model_type, ()):
+        for holder in holders:
+            if listed := getattr(holder, each.name, None):
+                yield holder, each, listed
+
+
+def warn_of_dense_numbers(model: PreTrainedModel, folder: Path) -> None:
+    """Warn of head lists of a compact model that an earlier version did not renumber.
+
+    Args:
+        model: the compact model.
+        folder: its folder.
+    """
+    plan: Mapping[str, Any] = model.config.head_plan
+    for _, each, _ in lists_of(model):
+        layers = plan["heads"].get(each.site, ())
+        kept = plan["kept"].get(each.site, {}).values()
+        if each.name not in plan.get(RENUMBERED, ()) and sum(map(len, kept)) < sum(layers):
+            warnings.warn(
+                f"{folder}: {each.name} names heads of the dense model, since an earlier version "
+                f"of headcount copied it unchanged, so {each.serves} are wrong. Prune the dense "
+                f"model again. Or leave out pruned heads, replace [layer, head] by [layer, place "
+                f'of head in kept["{each.site}"] of config.json\'s head_plan], and add '
+                f'"{RENUMBERED}": ["{each.name}"] to that head_plan',
+                stacklevel=4,
+            )

@@ -1,11 +1,11 @@
-from .options import PROBES as PROBES
-from .options import ProbeName as ProbeName
-from .options import ProbeOptions as ProbeOptions
-from .options import TreebankOptions as TreebankOptions
+from .result import PROBES as PROBES
 from .result import Probed as Probed
+from .result import ProbeName as ProbeName
+from .result import ProbeOptions as ProbeOptions
 from .result import ProbeRecord as ProbeRecord
 from .result import ProbeRow as ProbeRow
 from .result import ProbeTree as ProbeTree
 from .result import ProbeWeight as ProbeWeight
+from .result import TreebankOptions as TreebankOptions
 from .running import forget_probes as forget_probes
 from .running import probe as probe

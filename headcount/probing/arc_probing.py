@@ -26,9 +26,9 @@ from headcount.probing.attention_probe import (
     ProbeData,
     Training,
     candidate_scores,
+    train_arc_labels,
     train_arc_probe,
 )
-from headcount.probing.linear_classifier import train_arc_labels
 from headcount.probing.result import ProbeRow, ProbeWeight
 from headcount.probing.treebank import ProbeSentence
 from headcount.statistics import Bootstrap

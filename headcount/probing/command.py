@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from headcount import models, probing
 from headcount.commands import BesideCommand, Flat, Report, check_corpus, check_no_unused_options
-from headcount.probing.options import ProbeOptions
+from headcount.probing.result import ProbeOptions
 
 if TYPE_CHECKING:
     pass

@@ -27,8 +27,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int64
 
 from headcount.core import CorpusError, amount
-from headcount.probing.attention_probe import ProbeData
-from headcount.probing.linear_classifier import fit_linear, pair_features, words_with_heads
+from headcount.probing.attention_probe import ProbeData, fit_linear, pair_features, words_with_heads
 from headcount.probing.result import ProbeRow
 from headcount.probing.treebank import ProbeSentence
 from headcount.statistics import Bootstrap

@@ -14,7 +14,8 @@ A hidden state of a word is the mean over its pieces.
 Features are float16 in a memory map whose size is known before the model runs: num_heads (n + 2)^2
 numbers for the attention of a sentence of n words, num_states x width x n for its states.
 
-Reference: What Does BERT Look At? (Clark et al., 2019), section 4.1, https://arxiv.org/abs/1906.04341
+Reference: What Does BERT Look At? (Clark et al., 2019), section 4.1,
+https://arxiv.org/abs/1906.04341
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,7 +34,7 @@ from headcount.core import Float16File, Kept, Progress, Steps, check_disk, fill,
 from headcount.corpora import groups_by_length
 from headcount.measures import GroupedMaps, probe_heads, probe_layers
 from headcount.models import CUT, Loaded, check_memory, random_copy
-from headcount.probing.options import ProbeOptions
+from headcount.probing.result import ProbeOptions
 from headcount.probing.treebank import ProbeSentence, Treebank
 from headcount.tap import (
     FunctionListener,

@@ -25,8 +25,8 @@ import torch
 from jaxtyping import Float, Int64
 from torch.nn import functional
 
+from headcount.probing.attention_probe import fit_linear, words_with_heads
 from headcount.probing.extraction import WordStates
-from headcount.probing.linear_classifier import fit_linear, words_with_heads
 from headcount.probing.result import ProbeRow
 from headcount.probing.treebank import ProbeSentence
 from headcount.statistics import Bootstrap

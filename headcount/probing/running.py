@@ -25,8 +25,7 @@ from headcount.core import (
 from headcount.measures import probe_heads
 from headcount.models import Loaded, as_loaded, check_has_heads, signature, versions
 from headcount.probing.extraction import TEST, TRAIN, FeatureSets
-from headcount.probing.options import PROBES, ProbeOptions
-from headcount.probing.result import Probed, ProbeRecord, ProbeRow, ProbeTree
+from headcount.probing.result import PROBES, Probed, ProbeOptions, ProbeRecord, ProbeRow, ProbeTree
 from headcount.probing.treebank import check_no_overlap, overlap, read_treebank
 from headcount.probing.units import UnitResult, Units
 from headcount.probing.vectors import check_vectors

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Int64
 
 from headcount.core import CorpusError, amount
 from headcount.corpora import Corpus, Encoded, Encoder, Misread, Sentence, Tree, chunks
-from headcount.probing.options import ProbeOptions
+from headcount.probing.result import ProbeOptions
 
 PUNCTUATION = "PUNCT"
 """Universal tag of the words that no accuracy counts."""

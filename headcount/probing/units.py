@@ -34,8 +34,7 @@ from headcount.probing.extraction import (
     slots,
 )
 from headcount.probing.layer_probes import Asked, LayerCases, probe_layer, probe_mix
-from headcount.probing.options import PROBES, ProbeName
-from headcount.probing.result import ProbeRow, ProbeTree, ProbeWeight
+from headcount.probing.result import PROBES, ProbeName, ProbeRow, ProbeTree, ProbeWeight
 from headcount.probing.structural_probe import StructureData, predicted_trees, probe_structure
 from headcount.probing.treebank import ProbeSentence
 from headcount.probing.vectors import WordVectors, word_vectors

@@ -13,7 +13,7 @@ from headcount.cache import (
     plan_for_cache,
     streaming_cache,
 )
-from headcount.cache.reading import Reading
+from headcount.cache.holding import Reading
 from headcount.cache.self_check import check_streams
 from headcount.core import ModelError
 from headcount.corpora import Corpus

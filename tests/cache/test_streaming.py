@@ -90,7 +90,7 @@ def test_a_prompt_can_be_read_in_chunks(chunk: int, lengths: tuple[int, ...]) ->
 def test_queries_of_a_prompt_are_read_in_blocks(
     lengths: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headcount.cache.reading.BLOCK", 5)
+    monkeypatch.setattr("headcount.cache.holding.BLOCK", 5)
     check_generation("qwen3", lengths, 9)
 
 

@@ -24,9 +24,9 @@ from headcount.probing.attention_probe import (
     Training,
     candidate_scores,
     shuffled,
+    train_arc_labels,
     train_arc_probe,
 )
-from headcount.probing.linear_classifier import train_arc_labels
 from headcount.probing.units import NUM_MAPS, REACH, distance_data, distance_map
 from headcount.probing.vectors import WordVectors
 from headcount.statistics import Bootstrap

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize
 
 from headcount.probing import ProbeRow
-from headcount.probing.attention_probe import ProbeData
+from headcount.probing.attention_probe import PENALTY, LinearClassifier, ProbeData, fit_linear
 from headcount.probing.edge_probing import (
     edge_pairs,
     frequent_relations,
@@ -16,7 +16,6 @@ from headcount.probing.edge_probing import (
 )
 from headcount.probing.extraction import WordMaps, WordStates
 from headcount.probing.layer_probes import LayerCases, ScalarMix, probe_layer, probe_mix
-from headcount.probing.linear_classifier import PENALTY, LinearClassifier, fit_linear
 from headcount.probing.treebank import ProbeSentence
 from headcount.statistics import Bootstrap
 from tests.probes import planted

@@ -29,8 +29,7 @@ from jaxtyping import Float32, Float64
 
 from headcount.core import InputError, amount
 from headcount.papers.evolution.record import EvolutionRow, Measurement
-from headcount.papers.evolution.subjects import Subject
-from headcount.papers.evolution.tokens import StateStore, drawn
+from headcount.papers.evolution.subjects import StateStore, Subject, drawn
 
 MOST_STATES = 20_000
 """Largest number of states of a distance; more are drawn from, the same for all models."""

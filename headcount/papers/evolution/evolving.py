@@ -23,8 +23,7 @@ from headcount.papers.evolution.mutual_information import (
     information,
     information_by_position,
 )
-from headcount.papers.evolution.neighbours import neighbour_rows
-from headcount.papers.evolution.pictures import picture_points
+from headcount.papers.evolution.pictures import neighbour_rows, picture_points
 from headcount.papers.evolution.record import (
     Evolution,
     EvolutionOptions,

@@ -31,8 +31,7 @@ from headcount.corpora import groups_by_length, present
 from headcount.papers.evolution.distances import Basis, pwcca
 from headcount.papers.evolution.record import EvolutionOptions, EvolutionRow, Measurement
 from headcount.papers.evolution.stores import Row, length
-from headcount.papers.evolution.subjects import Subject
-from headcount.papers.evolution.tokens import Occurrences, StateStore, Tokens, drawn
+from headcount.papers.evolution.subjects import Occurrences, StateStore, Subject, Tokens, drawn
 from headcount.tap import StateId, heard
 
 MOST_IN_GROUP = 2000

@@ -49,10 +49,12 @@ from headcount.corpora import Corpus, groups_by_length
 from headcount.models import CUT, check_memory
 from headcount.papers.evolution.pictures import Pictured, pictured
 from headcount.papers.evolution.record import EvolutionOptions, StoreFacts
-from headcount.papers.evolution.subjects import CAUSAL, MASKED, Subject
-from headcount.papers.evolution.tokens import (
+from headcount.papers.evolution.subjects import (
+    CAUSAL,
+    MASKED,
     Occurrences,
     StateStore,
+    Subject,
     Tokens,
     balanced,
     of_sentences,

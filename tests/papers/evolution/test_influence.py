@@ -18,8 +18,7 @@ from headcount.papers.evolution.influence import (
     swap_tokens,
 )
 from headcount.papers.evolution.record import EvolutionOptions
-from headcount.papers.evolution.subjects import Subject, subjects_of
-from headcount.papers.evolution.tokens import Tokens, of_sentences
+from headcount.papers.evolution.subjects import Subject, Tokens, of_sentences, subjects_of
 from headcount.testing import leaving_no_trace
 from tests import saved, tiny
 

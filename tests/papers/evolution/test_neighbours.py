@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from headcount.core import CorpusError
-from headcount.papers.evolution.neighbours import nearest, neighbour_rows
+from headcount.papers.evolution.pictures import nearest, neighbour_rows
 from headcount.papers.evolution.record import EvolutionOptions
-from headcount.papers.evolution.tokens import Occurrences, StateStore
+from headcount.papers.evolution.subjects import Occurrences, StateStore
 from tests.textbook import evolution as textbook
 
 OPTIONS = EvolutionOptions(nearest=5, queries=100, pool=1000)
@@ -34,7 +34,7 @@ def planted(path: Path, count: int = 400, width: int = 23) -> StateStore:
 
 
 def test_the_nearest_are_those_of_the_textbook(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headcount.papers.evolution.neighbours.BLOCK", 4)
+    monkeypatch.setattr("headcount.papers.evolution.pictures.BLOCK", 4)
     states_SD = np.random.default_rng(0).normal(size=(53, 5)).astype(np.float32)
     queries_Q = np.array([3, 7, 11, 19, 23, 52])
     found_QK = nearest(states_SD, queries_Q, 6)

@@ -14,8 +14,7 @@ from headcount.papers.evolution.document import BESIDE, beside_same
 from headcount.papers.evolution.pictures import picture_points, pictured
 from headcount.papers.evolution.record import EvolutionOptions
 from headcount.papers.evolution.stores import Stores
-from headcount.papers.evolution.subjects import Subject, subjects_of
-from headcount.papers.evolution.tokens import StateStore, Tokens
+from headcount.papers.evolution.subjects import StateStore, Subject, Tokens, subjects_of
 from tests import saved
 
 SAMPLE = Path(headcount.__file__).parent / "data" / "sample.conllu"

@@ -13,13 +13,14 @@ from headcount.core import CorpusError, InputError
 from headcount.corpora import Corpus, Sentence, Tree
 from headcount.papers.evolution.record import EvolutionOptions
 from headcount.papers.evolution.stores import Stores, rows_of, write_states
-from headcount.papers.evolution.subjects import Subject, subjects_of
-from headcount.papers.evolution.tokens import (
+from headcount.papers.evolution.subjects import (
     Occurrences,
     StateStore,
+    Subject,
     Tokens,
     balanced,
     of_sentences,
+    subjects_of,
 )
 from headcount.testing import leaving_no_trace
 from tests import saved, tiny

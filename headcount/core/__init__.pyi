@@ -7,10 +7,6 @@ from .capability import part as part
 from .capability import registries as registries
 from .check_records import CheckRecord as CheckRecord
 from .check_records import checks_of as checks_of
-from .display import brief_repr as brief_repr
-from .display import drawn_card as drawn_card
-from .display import drawn_html as drawn_html
-from .display import small_table as small_table
 from .distributed import check_alike as check_alike
 from .distributed import check_everyone_lives as check_everyone_lives
 from .distributed import check_one_folder as check_one_folder
@@ -107,6 +103,7 @@ from .memory import size_in_words as size_in_words
 from .moving import moved as moved
 from .options import MAX_TOKENS as MAX_TOKENS
 from .options import KernelName as KernelName
+from .options import brief_repr as brief_repr
 from .options import check_choice as check_choice
 from .options import check_known as check_known
 from .options import check_least as check_least
@@ -114,7 +111,10 @@ from .options import check_seed as check_seed
 from .options import check_unicode as check_unicode
 from .options import check_window as check_window
 from .options import did_you_mean as did_you_mean
+from .options import drawn_card as drawn_card
+from .options import drawn_html as drawn_html
 from .options import options_of as options_of
+from .options import small_table as small_table
 from .plan import Plan as Plan
 from .plan import kept_sha256 as kept_sha256
 from .plugins import API as API

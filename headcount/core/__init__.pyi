@@ -80,7 +80,6 @@ from .files import write_atomically as write_atomically
 from .files import write_json as write_json
 from .files import write_readable as write_readable
 from .files import write_text as write_text
-from .gates import Gates as Gates
 from .grid import Grid as Grid
 from .heads import PLACE as PLACE
 from .heads import SITES as SITES

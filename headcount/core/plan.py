@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, final
 
 from headcount.core.errors import InputError
 from headcount.core.files import parse_json, reason, write_json
-from headcount.core.heads import SITES, Head, Heads, is_number
+from headcount.core.heads import SITES, Head, Heads, LayerId, is_number
 from headcount.core.wording import amount
 
 if TYPE_CHECKING:
-    from headcount.core.gates import Gates
+    from torch import Tensor
 
 VERSION = 1
 
@@ -97,7 +97,7 @@ class Plan:
         stay = set(self.kept_heads(heads))
         return [head for head in heads if head not in stay]
 
-    def gates(self, heads: Heads) -> "Gates":
+    def gates(self, heads: Heads) -> "dict[LayerId, Tensor]":
         """Gates of 1 for kept heads and 0 for pruned heads, for layers with pruned heads."""
         import torch  # only for gates: a plan is read and checked without
 

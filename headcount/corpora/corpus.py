@@ -14,9 +14,8 @@ from headcount.corpora.delimited import is_quoted
 from headcount.corpora.formats import FORMATS, File, check_ending
 from headcount.corpora.held import Held, Source, sources_of
 from headcount.corpora.images import image_files, is_image, read_image
-from headcount.corpora.lines import ending, numbered_lines
-from headcount.corpora.media import media_of, without_media
-from headcount.corpora.paragraphs import is_joined
+from headcount.corpora.lines import ending, is_joined, numbered_lines
+from headcount.corpora.messages import media_of, without_media
 from headcount.corpora.records import check_fields, read_held, read_pair, read_rows, read_tsv
 from headcount.corpora.sentence import Sentence, as_words
 from headcount.corpora.table import Columns, Data, ReadAs, check_limit, keys_of

@@ -14,7 +14,7 @@ from transformers import PreTrainedTokenizerBase
 from headcount.core import CorpusError, amount
 from headcount.corpora.chats import encode_chats
 from headcount.corpora.languages import check_languages_set
-from headcount.corpora.media import LEFT_OUT, PLACEHOLDER, check_media, media_parts
+from headcount.corpora.messages import LEFT_OUT, PLACEHOLDER, check_media, media_parts
 from headcount.corpora.sentence import NO_WORD, Encoded, Link, Sentence
 from headcount.corpora.spelling import PunctuationTable
 from headcount.corpora.tokenizing import (

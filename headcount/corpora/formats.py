@@ -33,9 +33,9 @@ from headcount.corpora.lines import (
     ending,
     json_of,
     numbered_lines,
+    texts_of,
 )
 from headcount.corpora.messages import told
-from headcount.corpora.paragraphs import texts_of
 from headcount.corpora.pictures import picture_of, tar_rows, with_its_folder
 from headcount.corpora.table import Columns, is_numbered
 

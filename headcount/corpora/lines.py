@@ -2,6 +2,18 @@
 
 `.gz`, `.bz2`, `.xz` and `.zst` are decompressed piece by piece. A line may have `LONGEST` bytes, so
 that a small file that holds one endless line stops there.
+
+Lines of running text that were wrapped at some width are read as whole paragraphs. Books and mails
+on disk have lines of some 70 characters, which are no texts of their own. A file looks wrapped if
+it has groups of lines between blank ones and, among the lines that another line of their group
+follows,
+
+- there are `LEAST` or more in the first `LOOKED_AT` lines of the file,
+- fewer than 3 in 10 end a sentence,
+- 9 in 10 are nearly as long as the longest (at least 0.7 of the 95th percentile of lengths).
+
+Prose and licences on disk pass with 0 to 4 % of ends and nearly all lines long; verse, lists,
+source code and files with a sentence a line do not.
 """
 
 import bz2
@@ -12,15 +24,19 @@ import lzma
 import warnings
 import zlib
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from itertools import groupby, islice, pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from headcount.core import CorpusError, check_is_no_pipe, reason
 
-BYTE_ORDER_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
+_BYTE_ORDER_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
 LONGEST = 2**28
 """Largest number of bytes of a line."""
 
@@ -97,7 +113,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
                         "Write each example on a line."
                     )
                 line = _decode(path, number, raw)
-                yield number, line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
+                yield number, line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line
     except (EOFError, OSError, ValueError, zlib.error, lzma.LZMAError) as error:
         if isinstance(error, CorpusError):
             raise
@@ -148,3 +164,58 @@ def json_of(line: str, origin: str) -> Any:
             f"{origin}: expected one JSON object on the line, but it can't be read: "
             f"{reason(error)}. Fix the line."
         ) from error
+
+
+Line = tuple[int, str]
+"""Number of a line in its file, from 1, and its text."""
+
+LOOKED_AT = 1000
+"""Number of lines of a file that tell whether it is wrapped."""
+LEAST = 20
+"""Least number of lines that another one follows for a file to look wrapped."""
+_MOST_ENDS = 0.3
+"""Share of these that end a sentence from which on a file does not look wrapped."""
+_LEAST_LONG, _NEARLY, _LONGEST_PARAGRAPH = 0.9, 0.7, 95
+"""Least share of these that are long; what is long, as a share of a percentile of lengths."""
+
+_ENDS = tuple(".!?…。！？")
+_CLOSING = "\"'”’»)]_*"
+
+
+def texts_of(path: Path, how: HowRead) -> Iterator[Line]:
+    """The texts of a file that are not blank: its lines or, if they were wrapped, its paragraphs.
+
+    Each has the number of its first line.
+    """
+    joins = is_joined(path, how)
+    if joins:
+        note(f"{path}: its lines were wrapped, and are joined to paragraphs; --lines keeps them")
+    groups = groupby(numbered_lines(path), lambda line: bool(line[1].strip()))
+    for lines in (lines for is_text, lines in groups if is_text):
+        if joins:
+            numbers, texts = zip(*lines, strict=True)
+            yield numbers[0], " ".join(map(str.strip, texts))
+        else:
+            yield from ((number, line.strip()) for number, line in lines)
+
+
+def is_joined(path: Path, how: HowRead) -> bool:
+    """Whether a file's lines are joined: they look wrapped, and the user does not keep them."""
+    if how.lines:
+        return False
+    first = list[str]()
+    with suppress(CorpusError):  # a line that can't be read is an error when its turn comes
+        first.extend(line for _, line in islice(numbered_lines(path), LOOKED_AT))
+    return are_wrapped(first)
+
+
+def are_wrapped(lines: Iterable[str]) -> bool:
+    """Whether lines look like running text that was wrapped at some width."""
+    groups = [[*group] for is_text, group in groupby(map(str.strip, lines), bool) if is_text]
+    followed = [line for group in groups for line, _ in pairwise(group)]
+    if len(groups) < 2 or len(followed) < LEAST:
+        return False
+    lengths = np.array([*map(len, followed)])
+    is_long = lengths >= _NEARLY * np.percentile(lengths, _LONGEST_PARAGRAPH)
+    ends = sum(line.rstrip(_CLOSING).endswith(_ENDS) for line in followed)
+    return bool(ends < _MOST_ENDS * len(followed) and is_long.mean() >= _LEAST_LONG)

@@ -22,8 +22,7 @@ from headcount.corpora.delimited import split_at_tabs
 from headcount.corpora.formats import FORMATS, File, Row, is_blank
 from headcount.corpora.held import Source, is_data_set, is_held, named_files, sources_of
 from headcount.corpora.lines import ending
-from headcount.corpora.media import media_in, without_media
-from headcount.corpora.messages import CHAT_NAMES, PART_NAMES
+from headcount.corpora.messages import CHAT_NAMES, PART_NAMES, media_in, without_media
 from headcount.corpora.records import read_pair
 from headcount.corpora.table import (
     LABELS,

@@ -11,7 +11,7 @@ $\mathrm{MLP}_l$ all else that a block adds (MLP, experts, its own gates), and b
 final norm and of the unembedding. A logit that is capped is the one before the cap.
 
 It is exact for blocks with a norm in front and a linear unembedding. In others (BERT, BART), the
-same sum is not the logit, and gradient x output (slopes.py) takes its place.
+same sum is not the logit, and gradient x output (prompt_runs.py) takes its place.
 
 Reference: A Mathematical Framework for Transformer Circuits (Elhage et al., 2021),
     https://transformer-circuits.pub/2021/framework/index.html

@@ -6,11 +6,9 @@ from math import isnan
 import numpy as np
 
 from headcount.core import Block, Document, Head, Heading, Table, Text, Warned, amount, sorted_by
-from headcount.explanation.circuits_document import circuit_blocks
-from headcount.explanation.map_document import effect_maps
+from headcount.explanation.circuits_document import circuit_blocks, stable_words
 from headcount.explanation.result import EffectRow, Explained
-from headcount.explanation.stable_document import stable_words
-from headcount.explanation.together_document import together_blocks, words_of
+from headcount.explanation.together_document import effect_maps, together_blocks, words_of
 from headcount.numbers import listed, nats, within
 from headcount.statistics import ALPHA, rank_correlations
 

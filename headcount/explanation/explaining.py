@@ -13,14 +13,12 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from headcount.core import Head, InputError, Progress, amount, name_of, short_hash, silent
 from headcount.corpora import Corpus, Noted
 from headcount.explanation.attribution import written
-from headcount.explanation.circuit_rows import KeptRow, StableRow
-from headcount.explanation.circuits import Ends, areas_of, curves_of, ends_of, rankings
-from headcount.explanation.curves import Curve
+from headcount.explanation.circuit_rows import Curve, KeptRow, StableRow
+from headcount.explanation.circuits import Ends, areas_of, curves_of, ends_of, others_of, rankings
 from headcount.explanation.effects import EFFECTS
 from headcount.explanation.matryoshka import learned
 from headcount.explanation.options import ExplainOptions
-from headcount.explanation.others import others_of
-from headcount.explanation.plan import Plan
+from headcount.explanation.plan import Plan, Singles
 from headcount.explanation.prompts import Prompt, prompts_of
 from headcount.explanation.reader import Reader
 from headcount.explanation.result import (
@@ -32,7 +30,6 @@ from headcount.explanation.result import (
     WrittenRow,
 )
 from headcount.explanation.runs import Case, Row, rows_at_once
-from headcount.explanation.singles import Singles
 from headcount.explanation.stable import (
     kept_rows,
     no_ranking,

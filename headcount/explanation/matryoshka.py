@@ -5,7 +5,7 @@ Each step draws a number k of heads, log-uniformly from 1 to N, and opens gates 
 $$z_h = \sigma\Big(\frac{s_h - \tau}{T}\Big), \qquad \sum_h z_h = k$$
 
 with T = .5 and tau by bisection, through which the gradient flows. A head then outputs z o + (1 - z) o',
-o what it computes from what reaches it, o' what heads outside a circuit output (others.py). The loss
+o what it computes from what reaches it, o' what heads outside a circuit output (circuits.py). The loss
 is the squared distance of faithfulness from 1, so a circuit that predicts more than the model does
 is no better; Adam follows its gradient at rate .05. Each half of the prompts learns the order of the
 heads for the other. Several learners, which draw other k, share each batch; their scores are averaged.

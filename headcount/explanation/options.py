@@ -18,7 +18,7 @@ from headcount.explanation.effects import EFFECTS
 LAST = "last"
 """What stands for the tokens where the prediction is made."""
 OTHERS = ("second", "mean", "zero", "resample")
-"""What the heads outside a circuit output (others.py), besides effects that replace heads."""
+"""What the heads outside a circuit output (circuits.py), besides effects that replace heads."""
 
 
 @final

@@ -31,9 +31,15 @@ from jaxtyping import Bool, Float, Int
 
 from headcount.core import Head, amount, spread
 from headcount.explanation.blocks import Blocks
-from headcount.explanation.circuit_rows import SIGNED, KeptRow, StabilityRow, StableRow
-from headcount.explanation.curves import Curve, faithfulness
-from headcount.explanation.others import Others
+from headcount.explanation.circuit_rows import (
+    SIGNED,
+    Curve,
+    KeptRow,
+    StabilityRow,
+    StableRow,
+    faithfulness,
+)
+from headcount.explanation.circuits import Others
 from headcount.explanation.plan import Plan
 from headcount.numbers import percent
 from headcount.results import RANDOM

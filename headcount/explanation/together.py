@@ -19,8 +19,8 @@ from headcount.core import Head, Progress, paced, spread
 from headcount.explanation.blocks import Blocks
 from headcount.explanation.effects import Replacement
 from headcount.explanation.options import ExplainOptions
+from headcount.explanation.plan import Singles, chosen
 from headcount.explanation.result import JointRow
-from headcount.explanation.singles import Singles, chosen
 
 
 def joint_rows(singles: Singles, progress: Progress) -> Iterator[JointRow]:

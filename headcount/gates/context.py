@@ -16,10 +16,10 @@ from transformers import (
     TrainingArguments,
 )
 
-from headcount.core import Gates, InputError, LayerId, ModelError
+from headcount.core import InputError, LayerId, ModelError
 from headcount.gates.head_gates import HeadGates
 from headcount.models import GATES
-from headcount.tap import Anatomy, AnyModel, Tap, examined, input_device, intercepted
+from headcount.tap import Anatomy, AnyModel, Gates, Tap, examined, input_device, intercepted
 
 
 @contextmanager

@@ -27,7 +27,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from headcount.core import Gates, check_choice
+from headcount.core import check_choice
 from headcount.gates.head_gates import (
     Layout,
     LearnedGates,
@@ -36,6 +36,7 @@ from headcount.gates.head_gates import (
     highest,
     uniform_noise,
 )
+from headcount.tap import Gates
 
 WIDEST = 64.0
 """Largest shift that is tried, as an absolute value."""

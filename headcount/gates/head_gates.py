@@ -14,7 +14,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, distributed, nn
 
-from headcount.core import SITES, Gates, Head, Heads, InputError, LayerId, ModelError, sorted_by
+from headcount.core import SITES, Head, Heads, InputError, LayerId, ModelError, sorted_by
+from headcount.tap import Gates
 
 
 @final

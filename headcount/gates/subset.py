@@ -25,7 +25,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headcount.core import Gates, UnsuitedError, amount
+from headcount.core import UnsuitedError, amount
 from headcount.gates.head_gates import (
     Layout,
     LearnedGates,
@@ -34,6 +34,7 @@ from headcount.gates.head_gates import (
     highest,
     uniform_noise,
 )
+from headcount.tap import Gates
 
 EPS = 1e-12
 """Smallest uniform number from which a Gumbel number is made."""

@@ -20,7 +20,6 @@ from transformers import PreTrainedModel
 
 from headcount.core import (
     MAX_TOKENS,
-    Gates,
     Head,
     Heads,
     InputError,
@@ -35,7 +34,7 @@ from headcount.importance.gradients import Scores, by_layer, frozen, slopes
 from headcount.models import Loaded
 from headcount.results import AGREED, CausalGates, GateCheck
 from headcount.statistics import loss_deltas, rank_correlations
-from headcount.tap import Anatomy, AnyModel, Tap, evaluating, examined, input_device
+from headcount.tap import Anatomy, AnyModel, Gates, Tap, evaluating, examined, input_device
 from headcount.tasks import Evaluation, Task, evaluate, groups
 
 _LARGEST = 4.0

@@ -29,8 +29,8 @@ from headcount.commands import (
 from headcount.core import Document, InputError, ResumePolicy
 from headcount.corpora import Corpus, named_columns
 from headcount.papers.evolution.record import EvolutionOptions
+from headcount.papers.train_command import training_shown
 from headcount.probing import ProbeName, ProbeOptions, TreebankOptions
-from headcount.training import training_shown
 
 
 @dataclass(frozen=True)

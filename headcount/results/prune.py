@@ -13,7 +13,7 @@ from typing import Any, final
 
 from headcount.core import JsonObject, OwnJson, amount, brief_repr, omitted, sorted_by, stored
 from headcount.results.certificate import Comparison
-from headcount.results.changes import DATA_SETS, ControlChange, DataSetChange
+from headcount.results.evaluation import DATA_SETS, ControlChange, DataSetChange
 from headcount.results.store import Record
 
 

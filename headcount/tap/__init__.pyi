@@ -8,6 +8,7 @@ from .attention_interface import dispatching as dispatching
 from .attention_interface import implementation_of as implementation_of
 from .attention_interface import plain_attention as plain_attention
 from .blocking import Blocked as Blocked
+from .changes import TorchCalls as TorchCalls
 from .changes import arguments_heard as arguments_heard
 from .changes import evaluating as evaluating
 from .changes import exact_products as exact_products
@@ -42,9 +43,12 @@ from .listener import Reduction as Reduction
 from .listener import Statistics as Statistics
 from .listener import WholeMap as WholeMap
 from .placement import OnDevices as OnDevices
+from .placement import check_divides as check_divides
+from .placement import check_not_split as check_not_split
 from .placement import copied as copied
 from .placement import device_of as device_of
 from .placement import fetch as fetch
+from .placement import head_group as head_group
 from .placement import holder_of as holder_of
 from .placement import input_device as input_device
 from .placement import is_spread as is_spread
@@ -74,10 +78,7 @@ from .states import StateId as StateId
 from .states import block_of as block_of
 from .states import heard as heard
 from .states import state_ids as state_ids
+from .tap import Gates as Gates
 from .tap import Replacement as Replacement
 from .tap import Returned as Returned
 from .tap import Tap as Tap
-from .tensor_parallel import check_divides as check_divides
-from .tensor_parallel import check_not_split as check_not_split
-from .tensor_parallel import head_group as head_group
-from .torch_calls import TorchCalls as TorchCalls

@@ -33,12 +33,12 @@ from headcount.tap.attention_interface import (
     stock_function,
 )
 from headcount.tap.blocking import narrowed
+from headcount.tap.changes import TorchCalls
 from headcount.tap.listener import Block, FunctionListener
+from headcount.tap.placement import head_group
 from headcount.tap.rounding import head_limit
 from headcount.tap.sample_inputs import ERRORS
 from headcount.tap.tap import Tap
-from headcount.tap.tensor_parallel import head_group
-from headcount.tap.torch_calls import TorchCalls
 
 CHUNK = 2**22
 """Number of float64 weights of a layer that are in memory at a time (32 MiB)."""

@@ -1,15 +1,19 @@
 """Hooks: functions that hear what enters and leaves modules, and leave no trace afterwards.
 
 Modes of a model and of its arithmetic while it is looked at, each set back afterwards.
+
+A context hears every call of a function of torch.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from inspect import signature
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 from transformers import PreTrainedModel
 
 Before = Callable[[nn.Module, Any], Any]
@@ -173,3 +177,23 @@ def _older_flag() -> bool:
         return torch.backends.cudnn.allow_tf32
     except RuntimeError:
         return False
+
+
+class TorchCalls(TorchFunctionMode, ABC):
+    """A context inside which `call` decides what every call of a function of torch returns."""
+
+    @abstractmethod
+    def call(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Any:
+        """Call a function of torch, or something in its place; no call in here passes through."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        del types
+        return self.call(func, tuple(args), kwargs or {})

@@ -26,9 +26,8 @@ from headcount.tap.attention_interface import (
     plain_attention,
 )
 from headcount.tap.own_softmax import OwnAttention, OwnSoftmax
-from headcount.tap.placement import input_device
+from headcount.tap.placement import head_group, input_device
 from headcount.tap.sample_inputs import ERRORS, check_given, refusal, run_tiny, tiny_inputs
-from headcount.tap.tensor_parallel import head_group
 
 
 def discover(model: PreTrainedModel, inputs: Mapping[str, Tensor] | None = None) -> Anatomy:

@@ -13,8 +13,7 @@ from transformers import PreTrainedModel
 
 from headcount.core import InputError, ModelError, work_together
 from headcount.tap.anatomy import Anatomy
-from headcount.tap.placement import weight_away
-from headcount.tap.tensor_parallel import head_group
+from headcount.tap.placement import head_group, weight_away
 
 
 class Holder(ABC):

@@ -20,7 +20,7 @@ import torch
 from packaging.version import Version
 from torch import Tensor
 
-from headcount.tap.attention_weights import AttentionCall, Cut, cut
+from headcount.tap.kernel_blocks import AttentionCall, Cut, cut
 from headcount.tap.listener import Block, Counted, Reduction, Statistics
 
 STRIP = 2**19

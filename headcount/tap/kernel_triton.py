@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from headcount.core import ModelError, amount
-from headcount.tap.attention_weights import AttentionCall
+from headcount.tap.kernel_blocks import AttentionCall
 from headcount.tap.listener import Counted, Reduction, Statistics
 from headcount.tap.seen_keys import MaskFacts
 

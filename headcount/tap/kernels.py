@@ -15,8 +15,7 @@ from transformers import PreTrainedModel
 
 from headcount.core import InputError, KernelName, check_choice
 from headcount.tap.anatomy import Anatomy
-from headcount.tap.attention_weights import AttentionCall, Cut
-from headcount.tap.kernel_blocks import Blocks
+from headcount.tap.kernel_blocks import AttentionCall, Blocks, Cut
 from headcount.tap.kernel_sweep import NUMBA, Sweep, machine_code
 from headcount.tap.kernel_triton import IS_INTERPRETED, Triton
 from headcount.tap.listener import Block, Statistics

@@ -18,7 +18,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from headcount.tap.torch_calls import TorchCalls
+from headcount.tap.changes import TorchCalls
 
 _SOFTMAXES = frozenset({functional.softmax, torch.softmax, Tensor.softmax})
 _PRODUCTS = frozenset({torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm})

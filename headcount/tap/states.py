@@ -21,8 +21,8 @@ from transformers import PreTrainedModel
 from headcount.core import LayerId, ModelError
 from headcount.tap.anatomy import Anatomy, AttentionLayer, CallOrder
 from headcount.tap.changes import intercepted
+from headcount.tap.placement import head_group
 from headcount.tap.tap import Tap, tap_on
-from headcount.tap.tensor_parallel import head_group
 
 
 @final

@@ -15,17 +15,18 @@ listener receives those as one block, and gates act where the heads' outputs ent
 projection.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any, final
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 from transformers import AttentionInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
 
-from headcount.core import Gates, LayerId, ModelError
+from headcount.core import LayerId, ModelError
 from headcount.tap.anatomy import Anatomy, AttentionLayer, CallOrder
 from headcount.tap.attention_interface import (
     Call,
@@ -34,16 +35,20 @@ from headcount.tap.attention_interface import (
     implementation_of,
     plain_attention,
 )
-from headcount.tap.attention_weights import AttentionCall, Cut, blocks
 from headcount.tap.blocking import Blocked, check_blocked, narrowed
 from headcount.tap.changes import intercepted
-from headcount.tap.kernel_blocks import fill
+from headcount.tap.kernel_blocks import AttentionCall, Cut, blocks, fill
 from headcount.tap.kernels import BLOCKS, Attending, Kernel
 from headcount.tap.listener import Block, Listener, Statistics, statistics_of
 from headcount.tap.own_softmax import OwnAttention, OwnSoftmax
-from headcount.tap.placement import input_device
+from headcount.tap.placement import head_group, input_device
 from headcount.tap.seen_keys import Masks
-from headcount.tap.tensor_parallel import head_group
+
+Gates = Mapping[LayerId, Float[Tensor, "*rows head"]]
+"""Gates by (site, layer): one per head; per row and head; or per row, query and head.
+
+Layers without an entry are unchanged.
+"""
 
 BLOCK = 2**21
 """Number of weights in a block (8 MiB in float32): small blocks cost calls, large ones memory."""

@@ -24,4 +24,3 @@ from .finetuning import TrainingProgress as TrainingProgress
 from .finetuning import TrainingRun as TrainingRun
 from .finetuning import check_finetuning as check_finetuning
 from .finetuning import finetune as finetune
-from .shown import training_shown as training_shown

@@ -15,7 +15,7 @@ from headcount.measures import Confidence, Entropy
 from headcount.models import Loaded
 from headcount.results import Analysis
 from headcount.tap import Chosen, Statistics
-from headcount.tap.attention_weights import AttentionCall
+from headcount.tap.kernel_blocks import AttentionCall
 from headcount.tap.kernel_triton import IS_INTERPRETED
 from headcount.testing import leaving_no_trace
 from tests import saved

@@ -10,12 +10,12 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 import headcount
-from headcount.cache.kvpress import kvpress_scores
 from headcount.cache.plan import CacheOptions
 from headcount.cache.scores import (
     GroupScores,
     StreamingDistance,
     distance_scores,
+    kvpress_scores,
     mean_ranks,
     retrieval_scores,
 )

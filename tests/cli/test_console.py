@@ -9,8 +9,8 @@ from rich.table import Table
 
 from headcount.commands import console, main
 from headcount.core import Code, Document, Heading, Text
+from headcount.papers.train_command import training_shown
 from headcount.training import TrainingProgress
-from headcount.training.shown import training_shown
 
 
 def test_lines_of_a_log(

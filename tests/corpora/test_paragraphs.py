@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headcount.corpora import USUAL, Column, Corpus, HowRead, ReadAs, read_data
-from headcount.corpora.paragraphs import LOOKED_AT, are_wrapped
+from headcount.corpora.lines import LOOKED_AT, are_wrapped
 
 DRAW = random.Random(1)
 SENTENCES = [

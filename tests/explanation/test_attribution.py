@@ -8,8 +8,8 @@ import torch
 
 from headcount.core import Head
 from headcount.explanation.attribution import attribute, written
+from headcount.explanation.prompt_runs import gradients, products
 from headcount.explanation.runs import Reading, Row, Run
-from headcount.explanation.slopes import gradients, products
 from headcount.models import Loaded
 from tests import tiny
 from tests.textbook import explanation as book

@@ -26,9 +26,9 @@ from headcount.explanation import (
 )
 from headcount.explanation.blocks import Blocks
 from headcount.explanation.changes import Change
+from headcount.explanation.prompt_runs import gradients
 from headcount.explanation.reader import Reader
 from headcount.explanation.runs import Row, Run
-from headcount.explanation.slopes import gradients
 from headcount.models import Loaded
 from headcount.pages import document_of
 from tests.tasks.loaded import loaded

@@ -17,7 +17,7 @@ from headcount.explanation import (
     explain,
 )
 from headcount.explanation.blocks import Blocks
-from headcount.explanation.curves import Curve
+from headcount.explanation.circuit_rows import Curve
 from headcount.explanation.stable import (
     RESAMPLES,
     Stable,

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from headcount.tap import AttentionLayer, Block, Call, Counted, Kernel, Reduction, Statistics
-from headcount.tap.attention_weights import AttentionCall, Cut, blocks
+from headcount.tap.kernel_blocks import AttentionCall, Cut, blocks
 from headcount.tap.seen_keys import MaskFacts
 
 NEEDS = [

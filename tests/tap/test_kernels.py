@@ -29,7 +29,7 @@ from headcount.tap import (
     unsuited,
 )
 from headcount.tap import kernel_sweep as kernel_sweep_module
-from headcount.tap.attention_weights import AttentionCall, Cut, blocks
+from headcount.tap.kernel_blocks import AttentionCall, Cut, blocks
 from headcount.tap.kernel_sweep import NUMBA, Sweep, machine_code
 from tests import tiny
 from tests.tap.kernel_cases import CASES, NEEDS, call_of, found_by

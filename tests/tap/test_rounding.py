@@ -17,8 +17,8 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from headcount.core import ModelError
 from headcount.tap import examine, sample_runs, tap
 from headcount.tap.attention_check import AttentionCheck
-from headcount.tap.attention_weights import AttentionCall
 from headcount.tap.discovery import discover
+from headcount.tap.kernel_blocks import AttentionCall
 from tests import self_checks, tiny
 from tests.tiny_weights import trained_looking
 

@@ -17,12 +17,13 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
-from headcount.core import Gates, LayerId, ModelError
+from headcount.core import LayerId, ModelError
 from headcount.tap import (
     Anatomy,
     AttentionLayer,
     Block,
     FunctionListener,
+    Gates,
     Tap,
     examine,
     gated,

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from headcount.tap import BLOCKS, Counted, Reduction, Statistics
-from headcount.tap.attention_weights import AttentionCall
+from headcount.tap.kernel_blocks import AttentionCall
 from headcount.tap.kernel_triton import Triton
 from headcount.tap.seen_keys import MaskFacts
 from tests.tap.kernel_cases import CASES, NEEDS, Case, call_of, found_by

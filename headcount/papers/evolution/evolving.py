@@ -13,8 +13,12 @@ from transformers import PreTrainedModel
 from headcount.core import Kept, Progress, amount, make_folder, own_folder, remove_state, silent
 from headcount.corpora import Corpus
 from headcount.models import Loaded, as_loaded, signature, versions
-from headcount.papers.evolution.distances import between_layers, between_models
-from headcount.papers.evolution.influence import change_rows, influence_rows
+from headcount.papers.evolution.distances import (
+    between_layers,
+    between_models,
+    change_rows,
+    influence_rows,
+)
 from headcount.papers.evolution.mutual_information import (
     CLUSTERS,
     STATES_A_CLUSTER,

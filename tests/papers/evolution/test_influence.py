@@ -8,12 +8,13 @@ import torch
 
 import headcount
 from headcount.corpora import Corpus
-from headcount.papers.evolution import influence
-from headcount.papers.evolution.distances import Basis, pwcca
-from headcount.papers.evolution.influence import (
+from headcount.papers.evolution import distances as influence
+from headcount.papers.evolution.distances import (
+    Basis,
     frequency_bins,
     groups_of,
     influence_rows,
+    pwcca,
     rows_without,
     swap_tokens,
 )

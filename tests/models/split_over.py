@@ -8,15 +8,21 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.distributed.configuration_utils import DistributedConfig
 
 from headcount import Corpus, Options, analyze
 from headcount.core import InputError, processes, wait_for_everyone
 from headcount.models import Loaded, load
+from headcount.skills import SkillOptions, skills
 from tests.test_any_model import CASES, CORPUS
 
 MANY = Corpus.from_sentences([f"The {n}th of these dogs {'slept ' * (n % 7)}." for n in range(90)])
+
+FEW = SkillOptions(
+    kinds=("pass key",), lengths=(150,), depths=(0.5,), prompts=4, draws=1, replace=("zero",)
+)
 
 
 def shared(model: Any) -> dict[str, Any]:
@@ -29,8 +35,19 @@ def shared(model: Any) -> dict[str, Any]:
     return {"heads": found.heads.frame, "passes": len(passes)}
 
 
+def skilled(model: Any) -> pd.DataFrame:
+    """The skills of the heads, on texts as long as rotary positions allow."""
+    config = model.model.config
+    longest, config.max_position_embeddings = config.max_position_embeddings, 512
+    try:
+        return pd.DataFrame(skills(model, MANY, FEW).heads)
+    finally:
+        config.max_position_embeddings = longest
+
+
 MORE: dict[str, Any] = {
     "shared": shared,
+    "skills": skilled,
     "analyze of a random copy": lambda model: analyze(model, CORPUS, Options(null=True)),
 }
 

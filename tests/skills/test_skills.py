@@ -10,11 +10,12 @@ import pytest
 import torch
 
 import headcount
-from headcount.core import InputError, silent_steps
+from headcount.core import InputError, Text, silent_steps
 from headcount.corpora import Corpus
 from headcount.models import Loaded
 from headcount.models.forward import Removal, mean_outputs
 from headcount.skills import SkillOptions, Skills, skills
+from headcount.skills.document import skills_document
 from headcount.skills.function_vectors import Prompts, answer, read_tasks
 from headcount.skills.removals import Asked, Removals, Score, head_rows, overlaps
 from headcount.vocabulary import SKILLS
@@ -61,6 +62,19 @@ def test_a_model_that_finds_and_does_nothing(loaded: Loaded, tmp_path: Path) -> 
         "retrieval",
         "function_vector",
     }
+
+
+def test_some_needles_are_asked_again_without_heads(loaded: Loaded) -> None:
+    """As many of either half; the document says what all of them would give."""
+    found = skills(loaded, Corpus(TEXTS), replace(OPTIONS, again=4))
+    assert [row.cases for row in found.recalls] == [8, 4, 4, 4, 4]
+    texts = [each.text for each in skills_document(found).blocks if isinstance(each, Text)]
+    assert (
+        "Without heads, 4 of 8 needles were asked again: intervals of up to 49\u202f% on either "
+        "side. --again 8 makes them 35\u202f%, in 2.0 times the time."
+    ) in texts
+    with pytest.raises(InputError, match="Expected at least 2 needles and prompts that are asked"):
+        SkillOptions(again=1)
 
 
 def test_kinds_and_replacements_are_chosen(loaded: Loaded) -> None:

@@ -18,9 +18,9 @@ from headcount.core import InputError, LayerId, ModelError, Plan
 from headcount.gates import Fixed, gating
 from headcount.models import Loaded
 from headcount.tap import AnyModel
+from tests.alignment.test_aligning import GOLD, PAIRS
+from tests.coreference.test_selecting import DOCUMENTS
 from tests.forked import Forked
-from tests.probes.test_alignment import GOLD, PAIRS
-from tests.probes.test_coreference import DOCUMENTS
 from tests.tasks.loaded import TEXTS, loaded
 
 LLAMA = "LlamaForCausalLM"

@@ -11,7 +11,7 @@ import pytest
 
 from headcount.capabilities import CAPABILITIES as COMMANDS
 from headcount.core import capabilities
-from tests.test_layers import ALLOWED, CAPABILITIES, FLOOR, MODULES, imports, package
+from tests.test_layers import ALLOWED, CAPABILITIES, FLOOR, MODULES, OLD, imports, package
 
 ROOT = Path(__file__).parents[1]
 LIST = ROOT / "headcount" / "capabilities.py"
@@ -37,6 +37,30 @@ def test_nothing_else_imports_a_capability(name: str) -> None:
         places = (its.command, its.result, its.document, its.page)
         named = {package(each) for each in (*places, *(s.document for s in its.sections)) if each}
         assert home == name or name not in named or home in gone_with(name), its.name
+
+
+TO_COPY = (
+    *(f"headcount/alignment/{part}.py" for part in ("capability", "command", "result", "document")),
+    "tests/alignment/test_command.py",
+)
+"""The files of the capability that docs/architecture.md tells a newcomer to copy."""
+
+
+def test_the_capability_to_copy_is_short() -> None:
+    guide = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert all(name.removeprefix("headcount/") in guide for name in TO_COPY)
+    assert sum(len((ROOT / name).read_text().splitlines()) for name in TO_COPY) <= 400
+
+
+def test_no_module_is_a_crumb() -> None:
+    """But manifests, indexes, and names that have moved."""
+    small = {
+        module
+        for module, path in MODULES.items()
+        if path.name not in ("__init__.py", "capability.py") and package(module) not in OLD
+        if len(path.read_text().splitlines()) < 25
+    }
+    assert not small, small
 
 
 DELETED = """

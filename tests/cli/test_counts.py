@@ -17,7 +17,7 @@ from headcount.pruning.options import METHOD_OPTIONS
 from headcount.training import FinetuneConfig
 from tests import saved
 from tests.cli.conftest import PARALLEL, SAMPLE, headcount
-from tests.cli.test_coreference import TEXT
+from tests.coreference.test_command import TEXT
 
 SHIPPED = Path(str(files("headcount") / "data" / "prompts" / "indirect-objects.jsonl"))
 MANY = 10**9

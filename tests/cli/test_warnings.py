@@ -12,7 +12,7 @@ from headcount.capabilities import CAPABILITIES as COMMANDS
 from headcount.commands.command_line import command_class
 from tests import saved
 from tests.cli.conftest import SAMPLE, headcount
-from tests.cli.test_coreference import TEXT
+from tests.coreference.test_command import TEXT
 
 MASKED = ("--task", "masked-lm", "--data", "text")
 LEARN = (*MASKED, "--dev", "text", "--test", "text")

@@ -21,8 +21,8 @@ from safetensors.torch import load_file
 from tests import saved
 from tests.cli.conftest import SAMPLE, headcount
 from tests.cli.test_compact import plan
-from tests.cli.test_coreference import TEXT
 from tests.cli.test_train import DATA, TINY
+from tests.coreference.test_command import TEXT
 from tests.faults.damage import number_of_tries
 from tests.faults.tally import survive
 from tests.forked import Forked, ranks

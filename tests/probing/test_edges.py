@@ -18,7 +18,7 @@ from headcount.probing.edge_probing import (
     relation_pairs,
 )
 from headcount.statistics import Bootstrap
-from tests.probes import planted
+from tests.probing import planted
 
 TRAIN, TEST = planted.sentences(150, seed=1), planted.sentences(60, seed=2)
 

@@ -18,7 +18,7 @@ from headcount.probing.extraction import WordMaps, WordStates
 from headcount.probing.layer_probes import LayerCases, ScalarMix, probe_layer, probe_mix
 from headcount.probing.treebank import ProbeSentence
 from headcount.statistics import Bootstrap
-from tests.probes import planted
+from tests.probing import planted
 from tests.textbook import linear_probes as textbook
 
 TRAIN, TEST = planted.sentences(40, seed=1), planted.sentences(13, seed=2)

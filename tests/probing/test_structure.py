@@ -22,7 +22,7 @@ from headcount.probing.structural_probe import (
 )
 from headcount.probing.units import MASSIVE
 from headcount.statistics import Bootstrap
-from tests.probes import planted
+from tests.probing import planted
 from tests.textbook import probes as textbook
 
 GIVEN = planted.sentences(13, seed=8)

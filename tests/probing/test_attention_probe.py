@@ -30,7 +30,7 @@ from headcount.probing.attention_probe import (
 from headcount.probing.units import NUM_MAPS, REACH, distance_data, distance_map
 from headcount.probing.vectors import WordVectors
 from headcount.statistics import Bootstrap
-from tests.probes import planted
+from tests.probing import planted
 from tests.textbook import probes as textbook
 
 TRAIN, TEST = planted.sentences(150, seed=1), planted.sentences(60, seed=2)

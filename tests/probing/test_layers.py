@@ -10,7 +10,7 @@ from headcount.probing.extraction import WordStates
 from headcount.probing.layer_probes import Asked, LayerCases, probe_layer, probe_mix
 from headcount.probing.treebank import ProbeSentence
 from headcount.statistics import Bootstrap
-from tests.probes import planted
+from tests.probing import planted
 
 TRAIN, TEST = planted.sentences(150, seed=1), planted.sentences(60, seed=2)
 

@@ -173,13 +173,12 @@ def target_of(trait: TraitStrength) -> str:
         found = relation_target(trait.relation, trait.direction or "", trait.words)
         is_said = trait.words is not None and trait.words.key == trait.relation
         return found if is_said else f"{found} ({trait.relation})"
-    if trait.offset is not None and trait.head.startswith("cross."):
-        where = f"its place {numbers.signed(trait.offset)}" if trait.offset else "the same place"
-        return f"the source token at {where}"
     direction = trait.direction
     if trait.offset is not None:
         side = "left" if trait.offset < 0 else "right"
         direction = f"{numbers.of(abs(trait.offset), 'place', 'places')} to the {side}"
+    if trait.offset is not None and trait.head.startswith("cross."):
+        return f"the source token {direction if trait.offset else 'at the same place'}"
     return kind_of_trait(trait).target.replace("{direction}", str(direction))
 
 

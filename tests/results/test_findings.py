@@ -60,7 +60,7 @@ def test_an_offset_counts_the_tokens_that_have_such_a_token():
     beside = replace(TRAIT, **names, **half | {"position_null": 0.2, "null": 0.1})
     assert said(beside).endswith("; the offsets beside it get 20 %")
     across = replace(TRAIT, head="cross.0.0", **names, **half)
-    assert said(across).startswith("looks at the source token at its place −1 in 90 %")
+    assert said(across).startswith("looks at the source token 1 place to the left in 90 %")
 
 
 def test_weights_are_of_attention():

@@ -189,6 +189,16 @@ def test_windows_are_stretches_of_one_length(loaded: Loaded) -> None:
         GroupScores(loaded, TEXTS[:4], CacheOptions()).of("distance")
 
 
+@pytest.mark.parametrize("number", [4, 5])
+def test_a_window_is_longer_than_what_a_group_keeps(loaded: Loaded, number: int) -> None:
+    texts, sink = TEXTS[:number], 3
+    (window,) = GroupScores(loaded, texts, CacheOptions(recent=10)).windows
+    recent = len(window) - sink
+    assert GroupScores(loaded, texts, CacheOptions(sink=sink, recent=recent - 1)).windows
+    with pytest.raises(InputError, match=f"got {len(window)}"):
+        assert GroupScores(loaded, texts, CacheOptions(sink=sink, recent=recent)).windows
+
+
 def test_random_scores_depend_on_the_seed(loaded: Loaded) -> None:
     one, same, other = (
         GroupScores(loaded, TEXTS, CacheOptions(seed=seed)).of("random") for seed in (1, 1, 2)

@@ -107,6 +107,25 @@ def test_traits_are_the_textbook(name: str, trait: str):
             assert own == pytest.approx([squares, products, cases_squares, num_units])
 
 
+@pytest.mark.parametrize("name", ["self", "cross", "bert"])
+def test_offsets_of_rare_tokens_are_the_textbook(name: str):
+    """One bin for each offset up to `REACH`, then one for those before and one for those after."""
+    seen = 0
+    for case in cases(name):
+        sums, found = case.sums[Traits], np.zeros((2, 2 * REACH + 3), int)
+        assert isinstance(sums, Traits)
+        for e in case.examples:
+            rarest = _rarest(e, is_causal=False)
+            for query, *_ in _trait(e, 0, "rare", is_causal=False):
+                for offset in (place - query for place in rarest[query]):
+                    farther = 2 * REACH + 1 + (offset > 0)
+                    at = offset + REACH if abs(offset) <= REACH else farther
+                    found[int(e.queries.is_second[query]), at] += 1
+        assert sums.rare_offsets.tolist() == found.tolist()
+        seen += found.sum()
+    assert seen > 0
+
+
 @pytest.mark.parametrize("name", ["self", "bert", "llama"])
 def test_relations_are_the_textbook(name: str):
     for case in cases(name):

@@ -174,9 +174,8 @@ def columns_sha256(file: Path, columns: Sequence[str], advice: str = "") -> str:
     """
     with reading(file, f"a table with the columns {', '.join(map(str, columns))}", advice):
         frame = HeadTable.read(file).frame
-        given = {name: frame[name].astype(object) for name in columns}
-        known = {name: column.where(column.notna(), None) for name, column in given.items()}
-        values = {name: [_plain(each) for each in column] for name, column in known.items()}
+        given = {name: frame[name].to_numpy(dtype=object, na_value=None) for name in columns}
+        values = {name: [_plain(each) for each in column] for name, column in given.items()}
     return hashlib.sha256(json.dumps(values).encode()).hexdigest()
 
 

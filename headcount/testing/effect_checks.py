@@ -1,8 +1,9 @@
 """What must hold for every effect: laws, truth about planted models, chance, words."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from inspect import isabstract
 from math import isnan
 
@@ -57,6 +58,15 @@ def _prompts(known: Known) -> tuple[Prompt, ...]:
     return found
 
 
+@lru_cache(maxsize=3)
+def _of_all(
+    given: EffectSubject, make: Callable[[], Known], heads: tuple[str, ...] = ()
+) -> Explained:
+    """The effect on all prompts of a model, which several checks look at."""
+    known = make()
+    return _explained(given, known, _prompts(known), heads)
+
+
 def _explained(
     given: EffectSubject, known: Known, prompts: Sequence[Prompt], heads: tuple[str, ...] = ()
 ) -> Explained:
@@ -78,7 +88,7 @@ def _values(given: EffectSubject, found: Explained, known: Known) -> Float[np.nd
 def numbers(given: EffectSubject) -> str:
     """Every head has a finite effect."""
     known = at_random()
-    found = _values(given, _explained(given, known, _prompts(known)), known)
+    found = _values(given, _of_all(given, at_random), known)
     unknown = [str(head) for head, x in zip(known.heads, found, strict=True) if not np.isfinite(x)]
     expect(not unknown, f"{', '.join(unknown)} have no finite effect")
     return f"{found.min():.3g} to {found.max():.3g} nats"
@@ -98,10 +108,8 @@ def batches(given: EffectSubject) -> str:
 def order(given: EffectSubject) -> str:
     """The order of prompts changes nothing."""
     known = at_random()
-    prompts = _prompts(known)
-    found, other = (
-        _values(given, _explained(given, known, each), known) for each in (prompts, prompts[::-1])
-    )
+    found = _values(given, _of_all(given, at_random), known)
+    other = _values(given, _explained(given, known, _prompts(known)[::-1]), known)
     return expect_same(other, found, "in another order", known.heads)
 
 
@@ -119,7 +127,7 @@ def trace(given: EffectSubject) -> str:
 def dead(given: EffectSubject) -> str:
     """In a planted model, heads have no effect if nothing reads what they write."""
     known = planted()
-    found = _values(given, _explained(given, known, _prompts(known)), known)
+    found = _values(given, _of_all(given, planted), known)
     by_head = dict(zip(known.heads, found, strict=True))
     effects = {head: x for head, x in by_head.items() if head not in known.program.needed}
     worst = max(effects, key=lambda head: abs(effects[head]))
@@ -132,7 +140,7 @@ def dead(given: EffectSubject) -> str:
 def found(given: EffectSubject) -> str:
     """In a planted model, the head that makes the prediction has an effect, and no other has."""
     known = planted()
-    values = _values(given, _explained(given, known, _prompts(known)), known)
+    values = _values(given, _of_all(given, planted), known)
     by_head = dict(zip(known.heads, values, strict=True))
     true = known.program.planted[0].head
     effect = by_head.pop(true)
@@ -146,7 +154,7 @@ def found(given: EffectSubject) -> str:
 def chance(given: EffectSubject) -> str:
     """With random weights, no head has an effect for certain."""
     known = at_random()
-    result = _explained(given, known, _prompts(known))
+    result = _of_all(given, at_random)
     p = {row.part: row.p for row in result.effects if row.is_head and not isnan(row.p)}
     expect(p, f"no head was tested, of {len(known.heads)}")
     least = min(p, key=lambda part: p[part])
@@ -165,8 +173,8 @@ def words(given: EffectSubject) -> str:
     expect_words("the label", its.label)
     expect_words("the meaning", its.about)
     expect_words("the source", its.source)
-    for known, heads in ((at_random(), ()), (planted(), ()), (planted(), ("dec.0.1",))):
-        shown("explain", _explained(given, known, _prompts(known), heads))
+    for make, heads in ((at_random, ()), (planted, ()), (planted, ("dec.0.1",))):
+        shown("explain", _of_all(given, make, heads))
     return f"{its.label}: {its.about} ({its.source})"
 
 

@@ -20,11 +20,11 @@ pytestmark = pytest.mark.browser
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A report with every section that a run can have, and a comparison."""
     parent = tmp_path_factory.mktemp("axe")
-    wish = Wish(layers=3, heads=8, profiles=True, importance=True, null=True)
+    wish = Wish(layers=2, heads=4, profiles=True, importance=True, null=True)
     one, other = write_run(parent / "one", wish), write_run(parent / "other", wish)
     write_curve_beside(one)
     heads = [row.head for row in read_run(one).rows]
-    prune_record(heads, heads[:13]).write(parent)
+    prune_record(heads, heads[:3]).write(parent)
     write_comparison(one, other, parent / "both", match=True)
     return {
         "report": write_report(one, parent),

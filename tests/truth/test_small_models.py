@@ -10,7 +10,7 @@ FAMILIES: tuple[Family, ...] = ("gpt2", "llama", "grouped", "encoder")
 
 @pytest.mark.parametrize("seed", range(20))
 def test_roles_and_worth_are_those_of_the_program(seed: int) -> None:
-    known = drawn(seed, FAMILIES[seed % len(FAMILIES)])
+    known = drawn(seed, FAMILIES[seed % len(FAMILIES)], texts=50)
     program = known.program
     analysis = known.analysis()
     for head in known.heads:
@@ -29,4 +29,4 @@ def test_roles_and_worth_are_those_of_the_program(seed: int) -> None:
     noisy = [effects[head] for head in kinds if kinds[head] == "noise"]
     needed = [effects[head] for head in kinds if kinds[head] == "needed"]
     assert auroc(needed, worthless + noisy) == 1
-    assert effects == pytest.approx(expected, abs=0.15)  # of an undone head, 4 standard errors
+    assert effects == pytest.approx(expected, abs=0.21)  # of an undone head, 4 standard errors

@@ -23,10 +23,10 @@ def test_losses_and_scores_are_those_of_the_whole_task(name: str) -> None:
     chosen = np.random.default_rng(3).choice(task.num_examples, most, replace=False)
     index_N = np.sort(chosen)
     found, whole = evaluate(loaded.model, few), evaluate(loaded.model, task)
-    rounded = {"rtol": 1e-5, "atol": 1e-6}  # a small loss is the difference of larger numbers
-    np.testing.assert_allclose(found.loss_N, whole.loss_N[index_N], **rounded)
+    rounding = 1e-6  # a small loss is the difference of larger numbers
+    np.testing.assert_allclose(found.loss_N, whole.loss_N[index_N], rtol=1e-5, atol=rounding)
     np.testing.assert_array_equal(found.count_N, whole.count_N[index_N])
-    np.testing.assert_allclose(found.outcome_N, whole.outcome_N[index_N], **rounded)
+    np.testing.assert_allclose(found.outcome_N, whole.outcome_N[index_N], rtol=1e-5, atol=rounding)
     np.testing.assert_array_equal(few.length_N, task.length_N[index_N])
     assert (few.name, few.metric) == (task.name, task.metric)
     if isinstance(task, Translation):

@@ -70,6 +70,14 @@ def unflushed() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def cached(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep verdicts of tests out of the user's cache folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HEADCOUNT_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture
 def one_format(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw each figure once a test, as SVG: tests/reports/test_figures.py checks every format."""

@@ -51,6 +51,10 @@ class Source:
         self._files = _files(folders) if folders else f"{name}@{commit}" if commit else None
         self._own_code = type(model).__module__.startswith("transformers_modules")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy of a model, or a pickled one, is one in memory, without a source."""
+        return type(None), ()
+
     def anatomy(self, model: PreTrainedModel, again: bool) -> Anatomy:
         """The anatomy of a model, by a verdict if there is one for it.
 
@@ -75,6 +79,10 @@ class Source:
         is_same = self._model() is model and self._state == _state(model)
         if self._state is None or not is_same or self._files is None or self._own_code:
             return None
+        try:
+            config = model.config.to_json_string(use_diff=False)
+        except (TypeError, ValueError):  # settings of its own that are no JSON
+            return None
         attention = implementation_of(model)
         function = AttentionInterface().get(attention or "", None)
         return {
@@ -83,7 +91,7 @@ class Source:
             "dtype": str(model.dtype),
             "attention": f"{attention} {_place(function)}",
             "modules": _modules(model),
-            "config": short_hash(model.config.to_json_string(use_diff=False)),
+            "config": short_hash(config),
             "processor": f"{processor()} {torch.backends.cpu.get_cpu_capability()}",
             **{name: version(name) for name in ("torch", "transformers")},
             "headcount": _code(),

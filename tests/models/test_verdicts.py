@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -197,3 +198,4 @@ def test_models_in_memory_are_always_checked(
     Loaded(loaded.model, loaded.tokenizer, str(folder)).anatomy  # noqa: B018
     load(folder, inputs={"input_ids": torch.tensor([[5, 6, 7, 8]])}).anatomy  # noqa: B018
     assert not checks and not written(tmp_path), "they don't ask for verdicts"
+    assert pickle.loads(pickle.dumps(loaded)).source is None

@@ -18,12 +18,12 @@ from .links import AFTER as AFTER
 from .links import BEFORE as BEFORE
 from .looks import Looks as Looks
 from .norms import Norms as Norms
+from .patch_traits import PATCH_TRAITS as PATCH_TRAITS
+from .patch_traits import PatchTraits as PatchTraits
+from .patch_traits import PatchWeights as PatchWeights
 from .patches import DISPLACEMENTS as DISPLACEMENTS
-from .patches import PATCH_TRAITS as PATCH_TRAITS
 from .patches import PatchLooks as PatchLooks
 from .patches import PatchSpots as PatchSpots
-from .patches import PatchTraits as PatchTraits
-from .patches import PatchWeights as PatchWeights
 from .patches import Places as Places
 from .patches import displacements as displacements
 from .patterns import Patterns as Patterns

@@ -46,6 +46,7 @@ REGISTRIES = (
     "headcount.tasks.options:TASKS",
     "headcount.pruning.options:METHODS",
     "headcount.explanation.effects:EFFECTS",
+    "headcount.skills.skill:SKILL_CLASSES",
     "headcount.corpora.formats:FORMATS",
     "headcount.measures.registry:REGISTRY",
     "headcount.measures.key_classes:TRAIT_CLASSES",

@@ -11,10 +11,14 @@ from .options import SHORTEST as SHORTEST
 from .options import SkillOptions as SkillOptions
 from .result import NeedleRow as NeedleRow
 from .result import Overlap as Overlap
+from .result import OwnSkillRow as OwnSkillRow
 from .result import RecallRow as RecallRow
+from .result import Scored as Scored
 from .result import SkillRow as SkillRow
 from .result import Skills as Skills
 from .result import SkillsRecord as SkillsRecord
 from .result import TaskRow as TaskRow
 from .retrieval import Retrieved as Retrieved
 from .retrieval import retrieve as retrieve
+from .skill import SKILL_CLASSES as SKILL_CLASSES
+from .skill import Skill as Skill

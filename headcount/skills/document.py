@@ -14,7 +14,7 @@ from headcount.numbers import percent
 from headcount.pages import CardPart, Map, PagePart, Score, head_map
 from headcount.results import Analysis
 from headcount.skills.result import Overlap, RecallRow, Skills, TaskRow
-from headcount.vocabulary import SKILLS, ColumnEntry
+from headcount.vocabulary import ColumnEntry
 
 SHOWN = 5
 """Number of heads by each skill."""
@@ -113,25 +113,20 @@ def _task(row: TaskRow) -> tuple[str, ...]:
 
 def _best(found: Skills) -> tuple[Block, ...]:
     """What each score is, and the heads with the largest ones."""
-    ranked = {skill: rows for skill in SKILLS.values() if (rows := found.ranked(skill.key))}
+    ranked = {skill: best for skill in found.skills.values() if (best := found.ranked(skill.key))}
     scores = (
         (
             skill.label,
             skill.about,
             f"{skill.least:g}",
-            f"{sum(row.score(skill.key)[0] >= skill.least for row in rows)} of {len(rows)}",
+            f"{sum(each.is_reached for each in best)} of {len(best)}",
         )
-        for skill, rows in ranked.items()
+        for skill, best in ranked.items()
     )
     heads = (
-        (
-            row.head,
-            skill.label,
-            row.said(skill.key),
-            *(skill.show(getattr(row, f"{skill.key}_{half}")) for half in ("first", "second")),
-        )
-        for skill, rows in ranked.items()
-        for row in rows[:SHOWN]
+        (each.head, skill.label, each.said, skill.show(each.first), skill.show(each.second))
+        for skill, best in ranked.items()
+        for each in best[:SHOWN]
     )
     return (
         Heading("The best heads by each skill"),
@@ -169,9 +164,9 @@ def _skills_headline(found: Skills) -> str:
 def best_heads(found: Skills) -> str:
     """The best head by each skill, for the opening of a page."""
     best = []
-    for skill in SKILLS.values():
-        if (ranked := found.ranked(skill.key)) and (top := ranked[0]).score(skill.key)[0] > 0:
-            best.append(f"{top.head} {skill.does.format(top.said(skill.key))}")
+    for skill in found.skills:
+        if (ranked := found.ranked(skill)) and ranked[0].mean > 0:
+            best.append(f"{ranked[0].head} {ranked[0].does}")
     return f"{'; '.join(best)}." if best else ""
 
 
@@ -193,16 +188,16 @@ def does(tasks: Sequence[TaskRow]) -> str:
 def _skill_maps(run: Analysis) -> Iterator[Map]:
     """A map for each skill that was measured."""
     skills = run.of(Skills)
-    for skill in SKILLS.values():
-        ranked = [] if skills is None else skills.ranked(skill.key)
-        if not ranked:
+    for skill in () if skills is None else skills.skills.values():
+        assert skills is not None
+        found = {each.head: each for each in skills.ranked(skill.key)}
+        if not found:
             continue
-        found = {row.head: row.score(skill.key) for row in ranked}
         key, label = f"skill_{skill.key}", skill.label + skill.where
         column = ColumnEntry(key, label, "Skills", skill.about, skill.show, "", skill.has_signs)
-        values = [found[row.head][0] for row in run.rows]
+        values = [found[row.head].mean for row in run.rows]
         shown = head_map(column, values, f"{skill.label} skill {skill.about}")
-        sure = tuple(found[row.head][1] >= skill.least for row in run.rows)
+        sure = tuple(found[row.head].is_sure for row in run.rows)
         about = f"at least {skill.least:g}, as is the whole 95 % interval"
         yield replace(shown, sure=sure, sure_about=about)
 
@@ -211,11 +206,12 @@ def _scores(run: Analysis) -> dict[str, tuple[Score, ...]]:
     """The scores of every head by skills, each with the head's rank."""
     scores: dict[str, list[Score]] = {row.head: [] for row in run.rows}
     skills = run.of(Skills)
-    for skill in SKILLS.values():
-        ranked = [] if skills is None else skills.ranked(skill.key)
-        for place, row in enumerate(ranked):
+    for skill in () if skills is None else skills.skills.values():
+        assert skills is not None
+        ranked = skills.ranked(skill.key)
+        for place, each in enumerate(ranked):
             rank = numbers.rank(place, len(ranked))
-            scores[row.head].append(Score(skill.label, skill.about, row.said(skill.key), rank))
+            scores[each.head].append(Score(skill.label, skill.about, each.said, rank))
     return {head: tuple(found) for head, found in scores.items()}
 
 
@@ -236,10 +232,11 @@ class _SkillsPart(PagePart):
     def starts(self, run: Analysis) -> Iterable[tuple[str, str]]:
         """The best head by each skill that some head surely has."""
         found = run.of(Skills)
-        for skill in SKILLS.values():
-            for row in [] if found is None else found.ranked(skill.key)[:1]:
-                if row.score(skill.key)[1] >= skill.least:
-                    yield row.head, skill.does.format(row.said(skill.key))
+        for skill in () if found is None else found.skills:
+            assert found is not None
+            for each in found.ranked(skill)[:1]:
+                if each.is_sure:
+                    yield each.head, each.does
 
     def maps(self, run: Analysis) -> Iterable[Map]:
         """A map for each skill."""
@@ -248,7 +245,7 @@ class _SkillsPart(PagePart):
     def cards(self, run: Analysis) -> Mapping[str, CardPart]:
         """What each head does with needles and tasks, and its scores."""
         found, scores = run.of(Skills), _scores(run)
-        does = {row.head: row.does for row in (found.heads if found else ())}
+        does = {} if found is None else found.does()
         return {head: CardPart(does.get(head, ()), each) for head, each in scores.items()}
 
 

@@ -9,7 +9,16 @@ import numpy as np
 from jaxtyping import Bool, Float
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from headcount.core import Progress, amount, name_of, short_hash, silent
+from headcount.core import (
+    ChangedModelError,
+    PluginError,
+    Progress,
+    amount,
+    name_of,
+    short_hash,
+    signed_origins,
+    silent,
+)
 from headcount.corpora import Corpus
 from headcount.measures import PATTERNS, RepeatedTokens, check_is_causal, pattern_means
 from headcount.models import Loaded, Removal, as_loaded, check_memory, mean_outputs, signature
@@ -23,9 +32,10 @@ from headcount.skills.function_vectors import (
 )
 from headcount.skills.needles import Needles
 from headcount.skills.options import SkillOptions
-from headcount.skills.removals import Asked, Removals, Score, head_rows, overlaps
+from headcount.skills.removals import Asked, Removals, Score, head_rows, overlaps, own_rows
 from headcount.skills.result import NeedleRow, RecallRow, Skills, SkillsRecord, TaskRow
 from headcount.skills.retrieval import ROWS, Retrieved, retrieve
+from headcount.skills.skill import SKILL_CLASSES, Skill, scored
 from headcount.statistics import wilson_interval
 
 LENGTH, TEXTS = 60, 16
@@ -45,6 +55,7 @@ def skills(
     *,
     tokenizer: PreTrainedTokenizerBase | None = None,
     progress: Progress = silent,
+    own: Sequence[type[Skill]] = (),
 ) -> Skills:
     """Measure which heads retrieve, carry tasks or look at earlier copies, and what needs them.
 
@@ -54,6 +65,7 @@ def skills(
         options: which needles and tasks, and how many heads are removed.
         tokenizer: tokenizer of a plain model.
         progress: called with the number of needles and prompts done.
+        own: skills of your own, beside those that the options name.
 
     Returns:
         A row for each head, each set of removed heads, each needle and each few-shot task.
@@ -76,21 +88,43 @@ def skills(
     scores, num = (needles.score, done.score, *patterns), max(1, round(SHARE * len(loaded.heads)))
     windows_BT = asked.hay.windows(min(options.lengths), WINDOWS)
     means = mean_outputs(loaded, windows_BT) if "mean" in options.replace else None
+    kinds = (*map(SKILL_CLASSES.find, (*options.skills, *own)),)
+    others, failed = _own(kinds, loaded, texts, options.seed)
     recalls = list[RecallRow]()
     for each in (needles.asked, *done.asked):
         removals = Removals(loaded, each, patterns[0], options, means, num)
         recalls += removals.rows(partial(progress, f"{each.name} without heads"))
     record = SkillsRecord(
-        signature=signature(loaded, texts.sha256(), **_signed(options, tasks, tokens)),
-        warnings=(*asked.hay.noted.warnings(), *needles.warnings(), *done.warnings()),
+        signature=signature(loaded, texts.sha256(), **_signed(options, tasks, tokens, kinds)),
+        warnings=(*asked.hay.noted.warnings(), *needles.warnings(), *done.warnings(), *failed),
         timings={"all": time.time() - begun},
         model=name_of(loaded.name),
         start=tuple(loaded.encoder().tokenizer.convert_ids_to_tokens(list(asked.hay.start))),
         first=tokens.start,
-        overlaps=tuple(overlaps(loaded.heads, scores, num)),
+        own=tuple(each.entry() for each in kinds if each.name in {one.name for one in others}),
+        overlaps=tuple(overlaps(loaded.heads, (*scores, *others), num)),
     )
     rows = tuple(head_rows(loaded.heads, scores))
-    return Skills(record, rows, tuple(recalls), tuple(needles.rows()), done.rows)
+    extra = tuple(own_rows(loaded.heads, others))
+    return Skills(record, rows, tuple(recalls), tuple(needles.rows()), done.rows, extra)
+
+
+def _own(
+    kinds: Sequence[type[Skill]], loaded: Loaded, texts: Corpus, seed: int
+) -> tuple[list[Score], list[str]]:
+    """The scores by skills of plug-ins, and a sentence for each that fails."""
+    found, failed = list[Score](), list[str]()
+    for kind in kinds:
+        try:
+            value_NH = scored(kind, loaded, texts, seed)
+        except ChangedModelError:
+            raise
+        except PluginError as error:
+            failed.append(str(error))
+        else:
+            least = -np.inf if kind.has_signs else 0.0
+            found.append(Score(kind.name, value_NH, _second(len(value_NH)), least))
+    return found, failed
 
 
 def _patterns(loaded: Loaded, tokens: RepeatedTokens, progress: Progress) -> list[Score]:
@@ -103,7 +137,10 @@ def _patterns(loaded: Loaded, tokens: RepeatedTokens, progress: Progress) -> lis
 
 
 def _signed(
-    options: SkillOptions, tasks: Sequence[WordTask], tokens: RepeatedTokens
+    options: SkillOptions,
+    tasks: Sequence[WordTask],
+    tokens: RepeatedTokens,
+    own: Sequence[type[Skill]],
 ) -> dict[str, object]:
     """What the scores depend on, for the signature."""
     return {
@@ -119,6 +156,8 @@ def _signed(
         "tasks": short_hash("".join(task.sha256 for task in tasks), 8),
         "first": "+".join(tokens.start) or None,
         "seed": options.seed,
+        "skills": "+".join(each.name for each in own) or None,
+        "plugins": signed_origins(map(SKILL_CLASSES.origin, own)),
     }
 
 

@@ -6,6 +6,7 @@ from typing import Literal, final, get_args
 
 from headcount.core import InputError, check_choice, check_seed
 from headcount.corpora import check_template
+from headcount.skills.skill import SKILL_CLASSES
 
 Kind = Literal["pass key", "city", "gift", "meeting"]
 """A kind of needle."""
@@ -41,6 +42,8 @@ class SkillOptions:
     """Number of few-shot prompts of every task."""
     tasks: Path | None = None
     """Folder of .tsv files with more few-shot tasks: a word, a tab and its answer a line."""
+    skills: tuple[str, ...] = ()
+    """Skills of plug-ins to measure beside ours, by name."""
     removed: tuple[int, ...] = ()
     """Numbers of best heads that are removed together; 5 heads and 5 % of the heads by default."""
     replace: tuple[Value, ...] = get_args(Value)
@@ -70,6 +73,8 @@ class SkillOptions:
     def __post_init__(self) -> None:
         check_seed(self.seed)
         check_template(self.chat, self.template)
+        for each in self.skills:
+            SKILL_CLASSES.find(each)
         for name in ("kinds", "lengths", "depths", "replace"):
             if not getattr(self, name):
                 raise InputError(f"Expected at least one of {name}, got none. Name one.")

@@ -22,7 +22,7 @@ from headcount.core import Heads, Steps, falling, paced, spread
 from headcount.measures import interval
 from headcount.models import Loaded, Outputs, Removal
 from headcount.skills.options import SkillOptions
-from headcount.skills.result import Overlap, RecallRow, SkillRow
+from headcount.skills.result import Overlap, OwnSkillRow, RecallRow, SkillRow
 from headcount.statistics import wilson_interval
 
 
@@ -84,6 +84,13 @@ def head_rows(heads: Heads, scores: Sequence[Score]) -> Iterator[SkillRow]:
             for end, number_H in zip(_ENDS, found, strict=True)
         }
         yield SkillRow(str(head), **numbers)
+
+
+def own_rows(heads: Heads, scores: Sequence[Score]) -> Iterator[OwnSkillRow]:
+    """A row for each head and each skill of a plug-in."""
+    for score in scores:
+        for head, numbers in zip(heads, score.bounds().T.tolist(), strict=True):
+            yield OwnSkillRow(str(head), score.name, *numbers)
 
 
 _ENDS = ("", "_low", "_high", "_first", "_second")

@@ -1,14 +1,14 @@
 """Skills: what the heads of a language model do with needles, tasks and repeated tokens."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from math import isnan
 from pathlib import Path
 from typing import final
 
 from headcount.core import InputError, sorted_by
 from headcount.results import ModelRecord, Result, table
-from headcount.vocabulary import SKILLS
+from headcount.vocabulary import SKILLS, SkillEntry
 
 
 @final
@@ -54,25 +54,59 @@ class SkillRow:
     previous_token_first: float
     previous_token_second: float
 
-    def score(self, skill: str) -> tuple[float, float, float]:
-        """A score with the lower and the upper end of its interval."""
-        mean, low, high = (getattr(self, skill + end) for end in ("", "_low", "_high"))
-        return mean, low, high
 
-    def said(self, skill: str) -> str:
-        """A score with its interval: `0.97 (0.93 to 1.00)`; empty if it was not measured."""
-        (mean, low, high), show = self.score(skill), SKILLS[skill].show
-        within = "" if isnan(low) else f" ({show(low)} to {show(high)})"
-        return "" if isnan(mean) else f"{show(mean)}{within}"
+@final
+@dataclass(frozen=True)
+class OwnSkillRow:
+    """The score of one head by a skill of a plug-in: numbers as in `SkillRow`."""
+
+    head: str
+    """Name of the head."""
+    skill: str
+    """Name of the skill."""
+    score: float
+    """Mean over cases."""
+    low: float
+    high: float
+    first: float
+    second: float
+
+
+@final
+@dataclass(frozen=True)
+class Scored:
+    """The score of one head by one skill, with its words."""
+
+    skill: SkillEntry
+    head: str
+    mean: float
+    low: float
+    high: float
+    first: float
+    second: float
 
     @property
-    def does(self) -> tuple[str, ...]:
-        """What the head does, by the skills whose thresholds it reaches."""
-        return tuple(
-            skill.does.format(self.said(skill.key))
-            for skill in SKILLS.values()
-            if self.score(skill.key)[0] >= skill.least
+    def said(self) -> str:
+        """The score with its interval: `0.97 (0.93 to 1.00)`."""
+        show = self.skill.show
+        return show(self.mean) + (
+            "" if isnan(self.low) else f" ({show(self.low)} to {show(self.high)})"
         )
+
+    @property
+    def does(self) -> str:
+        """What a head with this score does."""
+        return self.skill.does.format(self.said)
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether the head has the skill."""
+        return self.mean >= self.skill.least
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether the whole interval is above the threshold."""
+        return self.low >= self.skill.least
 
 
 @final
@@ -171,6 +205,8 @@ class SkillsRecord(ModelRecord):
     """Tokens in front of every prompt; none for many models."""
     first: tuple[str, ...]
     """Tokens in front of repeated random tokens; none if one more random token stands there."""
+    own: tuple[SkillEntry, ...] = field(default=(), metadata={"omitted": True})
+    """The words of the skills of plug-ins."""
     overlaps: tuple[Overlap, ...]
     """What the best heads of every two scores have in common, and those of two halves of each,
     an upper limit for the others."""
@@ -192,6 +228,13 @@ class Skills(Result[SkillsRecord]):
     """A row for each needle."""
     tasks: tuple[TaskRow, ...] = table("tasks.parquet", "how well few-shot tasks are done")
     """A row for each few-shot task."""
+    own: tuple[OwnSkillRow, ...] = table("own_skills.parquet", "skills of plug-ins", default=())
+    """A row for each head and each skill of a plug-in."""
+
+    @property
+    def skills(self) -> Mapping[str, SkillEntry]:
+        """Every skill that may have been measured, ours first."""
+        return {**SKILLS, **{each.key: each for each in self.record.own}}
 
     def check_heads(self, folder: Path, heads: Sequence[str]) -> None:
         """Check that the skills are of the model with the analysed heads.
@@ -205,7 +248,28 @@ class Skills(Result[SkillsRecord]):
                 f"heads ({self.record.model}). Run `headcount skills` again."
             )
 
-    def ranked(self, skill: str) -> list[SkillRow]:
-        """The heads that have a score, the best first."""
-        known = [row for row in self.heads if not isnan(row.score(skill)[0])]
-        return sorted_by(known, lambda row: row.score(skill)[0], descending=True)
+    def ranked(self, skill: str) -> list[Scored]:
+        """The scores of the heads that have one, the best first."""
+        entry = self.skills[skill]
+        if skill in SKILLS:
+            ends = ("", "_low", "_high", "_first", "_second")
+            found = [
+                Scored(entry, row.head, *(getattr(row, skill + end) for end in ends))
+                for row in self.heads
+            ]
+        else:
+            found = [
+                Scored(entry, row.head, row.score, row.low, row.high, row.first, row.second)
+                for row in self.own
+                if row.skill == skill
+            ]
+        known = [each for each in found if not isnan(each.mean)]
+        return sorted_by(known, lambda each: each.mean, descending=True)
+
+    def does(self) -> Mapping[str, tuple[str, ...]]:
+        """What each head does, by the skills whose thresholds it reaches."""
+        found: dict[str, tuple[str, ...]] = {row.head: () for row in self.heads}
+        for skill in self.skills:
+            for each in self.ranked(skill):
+                found[each.head] += (each.does,) * each.is_reached
+        return found

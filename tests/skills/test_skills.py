@@ -14,7 +14,7 @@ from headcount.core import InputError, Text, silent_steps
 from headcount.corpora import Corpus
 from headcount.models import Loaded
 from headcount.models.forward import Removal, mean_outputs
-from headcount.skills import SkillOptions, Skills, skills
+from headcount.skills import SkillOptions, SkillRow, Skills, skills
 from headcount.skills.document import skills_document
 from headcount.skills.function_vectors import Prompts, answer, read_tasks
 from headcount.skills.removals import Asked, Removals, Score, head_rows, overlaps
@@ -121,6 +121,11 @@ def test_tasks_that_are_done_are_scored_and_the_others_named(
     assert "same" not in found.record.warnings[-1] and "plural" in found.record.warnings[-1]
 
 
+def bounds(row: SkillRow, skill: str) -> list[float]:
+    """A score with the ends of its interval."""
+    return [getattr(row, f"{skill}{end}") for end in ("", "_low", "_high")]
+
+
 def _scores(loaded: Loaded) -> tuple[Score, Score]:
     random, num = np.random.default_rng(0), len(loaded.heads)
     second = np.array([False, True, True, False, True])
@@ -144,11 +149,11 @@ def test_means_and_intervals_of_halves(loaded: Loaded) -> None:
     for h, row in enumerate(rows):
         column = retrieval.value_NH[:, h]
         low, high = stats.t.interval(0.95, 4, column.mean(), stats.sem(column))
-        assert np.allclose(row.score("retrieval"), (column.mean(), max(low, 0), min(high, 1)))
+        assert np.allclose(bounds(row, "retrieval"), (column.mean(), max(low, 0), min(high, 1)))
         assert np.isclose(row.retrieval_first, column[[0, 3]].mean())
         assert np.isclose(row.retrieval_second, column[[1, 2, 4]].mean())
         for unknown in ("function_vector", "previous_token"):
-            assert np.isnan(row.score(unknown)).all(), "a half without a run"
+            assert np.isnan(bounds(row, unknown)).all(), "a half without a run"
         assert np.isnan(row.function_vector_second)
     assert not one.is_known and not none.is_known and retrieval.is_known
 

@@ -1,0 +1,98 @@
+"""A skill of one's own: a score of every head on every case, with its words. Needs no torch.
+
+@headcount.register
+class Repeats(headcount.skills.Skill):
+    name, does = "repeats", "gives {} of its weight to the token before"
+    about, source = "weight on the token before, in repeated texts", "ours"
+    least = 0.5
+
+    def scores(self, loaded, texts, seed):
+        return array  # [case, head], the heads in the order of loaded.heads
+"""
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Float
+
+from headcount import models
+from headcount.core import PluginError, Registry, guarded
+from headcount.corpora import Corpus
+from headcount.vocabulary import SKILLS, SkillEntry
+
+FEWEST_CASES = 4
+"""Least number of cases of a skill, two for each half."""
+
+
+class Skill(ABC):
+    """What some heads of a language model can do, beside our own skills."""
+
+    registry: ClassVar[str] = "headcount.skills.skill:SKILL_CLASSES"
+    name: ClassVar[str]
+    """Name of the skill, as `--skills` takes it."""
+    does: ClassVar[str]
+    """What such a head does, with {} in place of its score."""
+    about: ClassVar[str]
+    """Meaning of the score, as the end of a sentence about it."""
+    source: ClassVar[str]
+    """Where the skill and its threshold are described."""
+    least: ClassVar[float]
+    """Least score of a head that has the skill."""
+    has_signs: ClassVar[bool] = False
+    """Whether scores lie on both sides of zero."""
+
+    @abstractmethod
+    def scores(
+        self, loaded: "models.Loaded", texts: Corpus, seed: int
+    ) -> Float[np.ndarray, "case head"]:
+        """The score of every head, in the order of `loaded.heads`, on each of at least four cases.
+
+        Args:
+            loaded: a causal language model with its tokenizer.
+            texts: the texts that the command was given.
+            seed: seed of what is drawn.
+        """
+
+    @classmethod
+    def entry(cls) -> SkillEntry:
+        """What tables and pages call it."""
+        more = {"has_signs": cls.has_signs}
+        return SkillEntry(cls.name, cls.least, cls.does, cls.about, cls.source, **more)
+
+
+SKILL_CLASSES: Registry[type[Skill]] = Registry("skills", "a skill", {})
+"""Skills of plug-ins by name; those of headcount are `vocabulary.SKILLS`."""
+
+
+def scored(
+    kind: type[Skill], loaded: "models.Loaded", texts: Corpus, seed: int
+) -> Float[np.ndarray, "case head"]:
+    """The scores by a skill of a plug-in, whose code is guarded and whose numbers are checked.
+
+    Raises:
+        PluginError: if it fails, lacks words, or returns anything but numbers of all heads.
+    """
+    origin = SKILL_CLASSES.origin(kind)
+    words = ("does", "about", "source", "least")
+    if lacking := [each for each in words if getattr(kind, each, None) in (None, "")]:
+        raise PluginError(
+            f"Expected words of the skill {kind.name} of the plug-in {origin}, got no "
+            f"{' and no '.join(lacking)}. Say in them what the numbers mean."
+        )
+    if kind.name in SKILLS:
+        raise PluginError(
+            f"Expected a new name for a skill of the plug-in {origin}, got {kind.name}, which "
+            "headcount has. Choose another name."
+        )
+    with models.unchanged(loaded, origin), guarded(origin, f"score heads by {kind.name}"):
+        found = np.asarray(kind().scores(loaded, texts, seed))
+        heads = len(loaded.heads)
+        is_right = found.ndim == 2 and found.shape[1] == heads and len(found) >= FEWEST_CASES
+        if not is_right or found.dtype.kind not in "fiu" or not np.isfinite(found).all():
+            raise PluginError(
+                f"Expected finite numbers [case, head] of the skill {kind.name} of the plug-in "
+                f"{origin}, for at least {FEWEST_CASES} cases and {heads} heads, got {found.dtype} "
+                f"of shape {found.shape}. Repair it, or leave it out."
+            )
+    return found.astype(float)

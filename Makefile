@@ -4,7 +4,7 @@ BIN := .venv/bin
 export HF_HUB_OFFLINE ?= 1
 unexport PYTHONDONTWRITEBYTECODE  # every test process would compile the package and its tests
 
-.PHONY: demo test test-all lint types pytest docs notebooks versions kernels truth turn device wheel faults mutants bench clean FORCE
+.PHONY: demo test test-all lint types pytest docs notebooks versions kernels truth example turn device wheel faults mutants bench clean FORCE
 
 demo: .venv/installed  ## what the heads of our own translation model do and are worth
 	$(BIN)/headcount demo --out demo
@@ -91,6 +91,20 @@ truth: .truth/installed  ## programs that torchwright compiled: every head's rol
 	.truth/bin/pip install --quiet "$(shell sed -n 's/^truth = \["\(.*\)"\]/\1/p' pyproject.toml)"
 	touch $@
 
+example: .example/installed  ## the package of docs/extending.md: its entry points are found, and its tests pass
+	.example/bin/python -m headcount doctor
+	.example/bin/python -m headcount several --help > /dev/null
+	.example/bin/python -m pytest -p no:cacheprovider --rootdir $(EXAMPLE) $(EXAMPLE)/tests
+
+EXAMPLE := docs/extending/headcount-example
+
+.example/installed: .venv/installed FORCE
+	$(PYTHON) -m venv .example
+	echo "import site; site.addsitedir('$$($(BIN)/python -c $(PACKAGES))')" \
+		> $$(.example/bin/python -c $(PACKAGES))/others.pth
+	.example/bin/pip install --quiet --no-deps ./$(EXAMPLE)
+	touch $@
+
 device: .venv/installed  ## on a machine with a GPU: the kernel against the blocks, and what measuring costs, in device.md
 	$(BIN)/python benchmarks/device.py --out device.md
 
@@ -115,4 +129,4 @@ bench: .venv/installed  ## make bench TREEBANK=file.conllu TEXT=file.txt
 	touch $@
 
 clean:
-	rm -rf .venv .versions .kernels .truth demo build *.egg-info
+	rm -rf .venv .versions .kernels .truth .example demo build *.egg-info

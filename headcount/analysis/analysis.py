@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -28,12 +29,19 @@ from headcount.analysis.profiles import (
 )
 from headcount.analysis.roles import Conditions, find_roles, judged, repeated_profiles, tendencies
 from headcount.core import (
+    OURS,
+    ChangedModelError,
     HeadTable,
     ModelError,
+    Origin,
+    PluginError,
     Progress,
+    is_alone,
+    is_begun,
     name_of,
     processes,
     silent,
+    start_over,
     together,
 )
 from headcount.corpora import (
@@ -75,6 +83,7 @@ from headcount.models import (
     random_copy,
     signature,
     translated,
+    unchanged,
     versions,
 )
 from headcount.results import Analysis, ColumnWords, Example, FewTexts, Roles, RunRecord, Untested
@@ -114,10 +123,45 @@ def analyze(
     """
     check_is_corpus(corpus)
     loaded, folder = as_loaded(model, tokenizer), None if out is None else Path(out)
+    given = _Given(corpus, (*map(REGISTRY.find, measures),), (*map(TRAIT_CLASSES.find, traits),))
     with TemporaryDirectory() as temporary:  # for the state of a run without a folder
         place = folder or Path(temporary)
-        run = _Analyzing(loaded, corpus, options or Options(), place, progress, measures, traits)
-        return run.analysis()
+        while True:
+            try:
+                run = _Analyzing(loaded, given, options or Options(), place, progress)
+                return run.analysis()
+            except PluginError as error:
+                given = given.without(error)
+                if is_begun(place / "state"):
+                    start_over(place / "state")
+
+
+@final
+@dataclass(frozen=True)
+class _Given:
+    """What is measured, and what plug-ins add to it."""
+
+    corpus: Corpus
+    measures: tuple[type[Sums], ...]
+    traits: tuple[type[Trait], ...]
+    failed: tuple[str, ...] = ()
+    """A sentence for each thing of a plug-in that failed and is left out."""
+
+    def without(self, error: PluginError) -> "_Given":
+        """What is left without the thing that failed.
+
+        Raises:
+            PluginError: The same, if it changed the model, or other processes had to agree.
+        """
+        thing = error.thing
+        if thing is None or isinstance(error, ChangedModelError) or not is_alone():
+            raise error
+        return _Given(
+            self.corpus.without_links(thing),
+            tuple(each for each in self.measures if each is not thing),
+            tuple(each for each in self.traits if each is not thing),
+            (*self.failed, f"{error} It is left out."),
+        )
 
 
 @final
@@ -139,22 +183,21 @@ class _Analyzing:
     def __init__(
         self,
         loaded: Loaded,
-        corpus: Corpus,
+        given: _Given,
         options: Options,
         out: Path,
         progress: Progress,
-        further: Sequence[str | type[Sums]] = (),
-        traits: Sequence[str | type[Trait]] = (),
     ) -> None:
-        self.loaded, self.options = loaded, options
+        self.loaded, self.options, self.failed = loaded, options, given.failed
+        corpus = given.corpus
         self.out, self.progress = out, progress
         self.timings: dict[str, float] = {}
         self.read = Totals()
         self.no_induction: str | None = None
         sharpness = confidence_variant(options.exclude_keys, options.exclude_queries)
         self.anatomy = loaded.anatomy
-        measures = measures_of(self.anatomy, corpus.inputs, further)
-        self.traits = [kind(loaded.tokenizer) for kind in map(TRAIT_CLASSES.find, traits)]
+        measures = measures_of(self.anatomy, corpus.inputs, given.measures)
+        self.traits = [kind(loaded.tokenizer) for kind in given.traits]
         self.further = entries_of(self.traits)
         measures = (*measures, measure_of_traits(self.traits)) if self.traits else measures
         self.measures = tuple(sharpness if each is Confidence else each for each in measures)
@@ -205,7 +248,9 @@ class _Analyzing:
 
     def analysis(self) -> Analysis:
         """Run every step in order."""
-        totals, self.read = self._timed("measure", lambda: self._measure(self.loaded, "measuring"))
+        with self._watched():
+            measuring = partial(self._measure, self.loaded, "measuring")
+            totals, self.read = self._timed("measure", measuring)
         repeated = self._timed("induction", lambda: self._repeated(self.loaded, "induction"))
         found = self._tables(totals, repeated)
         null = self._timed("null", self._null) if self.options.null else None
@@ -305,6 +350,13 @@ class _Analyzing:
             progress=lambda done: self.progress(stage, done, in_all),
         )
         return units.measured(self._units())
+
+    def _watched(self) -> AbstractContextManager[None]:
+        """A block in which plug-ins must leave the model as it is."""
+        further = (*map(REGISTRY.origin_of, further_measures(self.measures)),)
+        origins = (*further, *(TRAIT_CLASSES.origin_of(type(each)) for each in self.traits))
+        others = [str(each) for each in dict.fromkeys(origins)]
+        return unchanged(self.loaded, Origin(" or ".join(others)) if others else OURS)
 
     def _null(self) -> "_Tables":
         model = random_copy(self.loaded.model, self.options.seed)
@@ -415,6 +467,7 @@ class _Analyzing:
         if left := self.chosen.kernel.left:
             where = ", ".join(sorted(left))
             warnings.append(f"some layers or batches were computed in blocks, since {where}")
+        warnings += self.failed
         if self.no_induction is not None:
             warnings.append(f"induction was not tested: {self.no_induction}")
         return RunRecord(

@@ -51,6 +51,7 @@ from headcount.measures import (
     Totals,
     Traits,
     classes_of,
+    numbers_of,
 )
 from headcount.statistics import ClusteredRates
 from headcount.tap import Anatomy
@@ -321,7 +322,7 @@ def head_table(heads: Heads, totals: Totals, measures: Sequence[type[Sums]]) -> 
     for measure in measures:
         for place, count in _layers(heads):
             sums = totals.sums.get((measure, place))
-            value = {} if sums is None else sums.value()
+            value = {} if sums is None else numbers_of(sums, count)
             for name in measure.names():
                 numbers = value.get(name, torch.full((count,), torch.nan))
                 columns[name] += numbers.double().tolist()

@@ -13,9 +13,21 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from headcount import numbers
-from headcount.core import ACCENT, INK, MUTED, Chart, Document, Table, Text, amount, named_rows
+from headcount.core import (
+    ACCENT,
+    INK,
+    MUTED,
+    Block,
+    Chart,
+    Document,
+    Table,
+    Text,
+    amount,
+    named_rows,
+)
 from headcount.results import Analysis, RelationResult, TraitStrength, finding, target_of
 from headcount.vocabulary import (
+    LINK_DIRECTIONS,
     LINKS,
     NOT_SYNTAX,
     SYNTAX,
@@ -165,17 +177,21 @@ NAMED = 3
 """Largest number of kinds of links that have a sentence of their own."""
 
 
-def links_document(run: Analysis) -> Document | None:
-    """A head for each kind of link, with its numbers; None without links."""
-    best = sorted(
+def _best_of_links(run: Analysis) -> list[TraitStrength]:
+    """The head that was chosen for each kind of link, the clearest first."""
+    return sorted(
         chosen(run, LINKS.role.name, with_untested=True).values(),
         key=lambda row: (row.verdict == "untested", row.chance - row.share),
     )
+
+
+def links_document(run: Analysis) -> Document | None:
+    """A head for each kind of link, with its numbers; None without links."""
+    best = _best_of_links(run)
     if not best:
         return None
-    limits = run.record.thresholds
     headers = (
-        *("link", "head", "finds", "share (90 % interval)", "fixed position", "points"),
+        *("link", "head", "finds", "share", "fixed position", "points (90 % interval)"),
         *("cases", "verdict"),
     )
     table = Table.of(headers, map(_row, best), "A head for each kind of link")
@@ -186,10 +202,11 @@ def links_document(run: Analysis) -> Document | None:
     return Document(
         "Links: a head for each kind",
         (
-            Text(_links_summary(best, limits), "lede"),
+            Text(links_summary(run), "lede"),
             *(Text(each) for each in _abouts(run.record.links)),
             Text(how),
             table,
+            *_of_directions(run),
             Chart(
                 "links", "Share of each kind's cases", lambda: _shares_of(best, "share of links")
             ),
@@ -197,23 +214,54 @@ def links_document(run: Analysis) -> Document | None:
     )
 
 
+def _of_directions(run: Analysis) -> tuple[Block, ...]:
+    """The head with the largest gain for each kind of link and direction, over all texts."""
+    rows = list[tuple[str, ...]]()
+    for name, words in run.record.links.items():
+        for direction in LINK_DIRECTIONS:
+            ranked = [
+                row
+                for row in run.link_rows or ()
+                if (row.relation, row.direction) == (name, direction) and row.is_measured
+            ]
+            if not ranked:
+                continue
+            best = max(ranked, key=lambda row: row.gain)
+            shares = map(numbers.percent, (best.accuracy, best.baseline))
+            points, cases = numbers.points(best.gain), numbers.count(best.cases)
+            label = relation_label(name, direction, words)
+            rows.append((label, best.head, *shares, points, cases))
+    if not rows:
+        return ()
+    how = (
+        "Each direction by itself, over all texts: these chose the best of all heads, so that its "
+        "points are too many by chance, and nothing is tested. ← is which of all words looks at "
+        "a word most."
+    )
+    headers = ("link", "head", "share", "fixed position", "points", "cases")
+    return Text(how), Table.of(headers, rows, "The best head in each direction")
+
+
 def _row(row: TraitStrength) -> tuple[str, ...]:
-    low, high = map(numbers.percent, row.share_interval)
+    points, low, high = (
+        numbers.points(share - row.chance) for share in (row.share, *row.share_interval)
+    )
     return (
         _in_short(row),
         row.head,
         target_of(row),
-        f"{numbers.percent(row.share)} ({low} to {high})",
+        numbers.percent(row.share),
         numbers.percent(row.chance),
-        numbers.points(row.share - row.chance),
+        f"{points} ({low} to {high})",
         numbers.count(row.cases),
         numbers.UNKNOWN if row.verdict == "none" else row.verdict,
     )
 
 
-def _links_summary(best: list[TraitStrength], limits: Thresholds) -> str:
-    """A sentence for each of the first kinds, and the number of the others."""
-    said = [_sentence(row, limits) for row in best[:NAMED]]
+def links_summary(run: Analysis) -> str:
+    """A sentence for each of the first kinds of links, and the number of the others."""
+    best = _best_of_links(run)
+    said = [_sentence(row, run.record.thresholds) for row in best[:NAMED]]
     if more := len(best) - NAMED:
         said += [f"{amount(more, 'more kind')} below."] if more > 0 else []
     return " ".join(said)

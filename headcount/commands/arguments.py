@@ -22,6 +22,7 @@ from headcount.corpora import (
     is_treebank,
     named_columns,
     named_files,
+    template_values,
     treebank_column,
 )
 from headcount.models import DeviceOptions, LoadOptions
@@ -272,6 +273,11 @@ class TaskArguments(TaskOptions, ModelArguments):
         Raises:
             InputError: If an option of another task is set.
         """
+        if self.task_options and self.task in tasks.TASKS.own:
+            raise InputError(
+                f"--task-options are those of a task of your own, but the task is {self.task}. "
+                "Leave them out."
+            )
         own = OPTIONS.get(self.task, ())
         for names in OPTIONS.values():
             for name in set(names) - set(own):
@@ -280,7 +286,9 @@ class TaskArguments(TaskOptions, ModelArguments):
                         f"--{name.replace('_', '-')} is an option of {_tasks_with(name)}, but "
                         f"the task is {self.task}. Leave it out."
                     )
-        return {name: getattr(self, name) for name in own}
+        return {name: getattr(self, name) for name in own} | template_values(
+            self.task_options, "options of the task"
+        )
 
 
 def check_model(name: str) -> None:

@@ -44,6 +44,9 @@ VARIABLE, INSTALLED = "HEADCOUNT_PLUGINS", "installed"
 class PluginError(InputError):
     """A plug-in can't be loaded, or does not do what it should; the message names it."""
 
+    thing: object = None
+    """What failed, so that it can be left out; None if that is unknown."""
+
 
 class ChangedModelError(PluginError):
     """A plug-in changed the model, so that nothing more can be measured on it."""
@@ -76,7 +79,7 @@ _files: dict[str, Origin | None] = {}
 
 
 @contextmanager
-def guarded(origin: Origin, doing: str) -> Iterator[None]:
+def guarded(origin: Origin, doing: str, thing: object = None) -> Iterator[None]:
     """Turn whatever a plug-in raises, or its exit, into a sentence that names it.
 
     What it prints is a warning, since `--json` prints a record there. What is ours is left alone.
@@ -84,6 +87,7 @@ def guarded(origin: Origin, doing: str) -> Iterator[None]:
     Args:
         origin: Where the code is from.
         doing: What it should do, as in "be imported".
+        thing: What does it, which an error names so that it can be left out.
 
     Raises:
         PluginError: If the plug-in raises or exits.
@@ -95,15 +99,22 @@ def guarded(origin: Origin, doing: str) -> Iterator[None]:
     try:
         with redirect_stdout(printed):
             yield
-    except (PluginError, UnsuitedError):
+    except UnsuitedError:
+        raise
+    except PluginError as error:
+        error.thing = error.thing or thing
         raise
     except InputError as error:
-        raise PluginError(f"The plug-in {origin} could not {doing}. {error}") from error
+        failed = PluginError(f"The plug-in {origin} could not {doing}. {error}")
+        failed.thing = thing
+        raise failed from error
     except (Exception, SystemExit) as error:
         what = f"{type(error).__name__}: {error}".removesuffix(".").removesuffix(": ")
-        raise PluginError(
+        failed = PluginError(
             f"Expected the plug-in {origin} to {doing}, got {what}{_line(error)}. {REPAIR}"
-        ) from error
+        )
+        failed.thing = thing
+        raise failed from error
     finally:
         if lines := printed.getvalue().splitlines():
             text = f"the plug-in {origin} printed {amount(len(lines), 'line')}: {lines[0]:.80}"

@@ -172,6 +172,12 @@ class Corpus:
         }
         return of_keys | {each.name: each.words for each in self._links}
 
+    def without_links(self, source: object) -> "Corpus":
+        """The corpus without the links that one of its sources gives."""
+        found = copy(self)
+        found._links = [each for each in self._links if each is not source]
+        return found
+
     @property
     def inputs(self) -> Inputs:
         """The kind of input that the examples are."""

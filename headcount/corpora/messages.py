@@ -181,8 +181,10 @@ def _tool(each: Any) -> Any:
     return _parsed(each) if isinstance(each, str) and each.lstrip()[:1] == "{" else each
 
 
-def template_values(options: Sequence[str]) -> dict[str, Any]:
-    """Values for a chat template from NAME=VALUE, where a VALUE is JSON or else a text.
+def template_values(
+    options: Sequence[str], what: str = "values for the chat template"
+) -> dict[str, Any]:
+    """Values, by default for a chat template, from NAME=VALUE; a VALUE is JSON or else a text.
 
     >>> template_values(["enable_thinking=false", "date=today"])
     {'enable_thinking': False, 'date': 'today'}
@@ -195,8 +197,8 @@ def template_values(options: Sequence[str]) -> dict[str, Any]:
         name, equals, value = option.partition("=")
         if not (name.isidentifier() and equals):
             raise InputError(
-                f"Expected values for the chat template as NAME=VALUE, got {option!r}. Write, for "
-                "example, enable_thinking=false."
+                f"Expected {what} as NAME=VALUE, got {option!r}. Write, for example, "
+                "enable_thinking=false."
             )
         try:
             found[name] = json.loads(value)

@@ -55,6 +55,8 @@ class Relation(ABC):
     """Noun of the words that are right, e.g. "negation"; the name if it is empty."""
     source: ClassVar[str] = ""
     """Paper that describes the relation."""
+    needs_tree: ClassVar[bool] = False
+    """Whether links are read off a tree, so that a text without one is refused."""
 
     @abstractmethod
     def links(self, sentence: Sentence) -> Iterable[Found]:
@@ -80,6 +82,7 @@ class LinkSource:
     find: Callable[[Sentence], Iterable[Found]]
     words: LinkWords
     origin: Origin
+    needs_tree: bool = False
 
     def links(self, sentence: Sentence) -> Iterator[Link]:
         """The links of a sentence that has words.
@@ -87,9 +90,18 @@ class LinkSource:
         Raises:
             PluginError: if the code of a plug-in fails, or finds something else than links.
         """
-        with guarded(self.origin, f"link words of {sentence.origin} as {self.name}"):
+        self._check_tree(sentence)
+        with guarded(self.origin, f"link words of {sentence.origin} as {self.name}", self):
             for found in self.find(sentence) or ():
                 yield self._link(found, sentence)
+
+    def _check_tree(self, sentence: Sentence) -> None:
+        """Check that a sentence has a tree, if links need one."""
+        if self.needs_tree and sentence.tree is None:
+            raise CorpusError(
+                f"{sentence.origin}: expected a treebank (.conllu) for links of {self.name}, which "
+                "are read off trees, got a text without one. Leave the links out."
+            )
 
     def _link(self, found: Any, sentence: Sentence) -> Link:
         if isinstance(found, Link):
@@ -141,7 +153,7 @@ def _source(given: Links) -> LinkSource:
         about = cleandoc(kind.__doc__ or "").partition("\n")[0]
         key = relation.key or words_of_link(name).key
         words = LinkWords(relation.query, key, about, relation.source, str(origin))
-        return LinkSource(name, relation.links, words, origin)
+        return LinkSource(name, relation.links, words, origin, relation.needs_tree)
     if not callable(relation):
         raise InputError(
             f"Expected a function of a sentence, or a relation, to find links, got {given!r}. Give "

@@ -20,13 +20,14 @@ An effect of one's own is a final subclass with its words, under a name:
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar, Literal, final
 
 import numpy as np
 from jaxtyping import Float
 
-from headcount.core import Head, Registry
+from headcount.core import OURS, REPAIR, Head, InputError, Registry, guarded
 from headcount.explanation.result import EffectWords
 
 if TYPE_CHECKING:
@@ -95,13 +96,63 @@ class Replacement(Effect):
         """
 
     @final
+    def given(self, prompt: "PromptRuns", row: int) -> "Outputs | None":
+        """What `outputs` returns; that of a plug-in is guarded and checked.
+
+        Raises:
+            PluginError: if it fails, or returns other than finite outputs of the heads.
+        """
+        with guarding(type(self)):
+            found = self.outputs(prompt, row)
+            if found is not None and not type(self).__module__.startswith(f"{OURS.name}."):
+                _check_outputs(found, prompt.clean[row].outputs)
+        return found
+
+    @final
     def lost(
         self, prompt: "PromptRuns", sets: Sequence[Sequence[Head]]
     ) -> Float[np.ndarray, " set"]:
         """By how much each of some sets of heads raises what is predicted."""
-        outputs = [self.outputs(prompt, row) for row in range(prompt.num_rows)]
+        outputs = [self.given(prompt, row) for row in range(prompt.num_rows)]
         before, after_S = prompt.changed(sets, outputs, second=self.into_second)
         return (before - after_S) * (-1 if self.into_second else 1)
+
+
+@contextmanager
+def guarding(effect: type[Effect]) -> Iterator[None]:
+    """A block in which an effect is computed; whatever that of a plug-in raises names it.
+
+    Raises:
+        PluginError: if the effect of a plug-in fails.
+    """
+    is_ours = effect.__module__.startswith(f"{OURS.name}.")
+    origin = OURS if is_ours else EFFECTS.origin_of(effect)
+    with guarded(origin, f"compute the effect {effect.name}", effect):
+        yield
+
+
+def _check_outputs(found: "Outputs", clean: "Outputs") -> None:
+    """Check that there are finite outputs of all heads, one token's or as many as the row has.
+
+    Raises:
+        InputError: if there are not.
+    """
+    got = ""
+    if not isinstance(found, Mapping) or found.keys() != clean.keys():
+        got = type(found).__name__ if not isinstance(found, Mapping) else f"{len(found)} layers"
+    else:
+        for layer, each in clean.items():
+            other = found[layer]
+            shape: tuple[int, ...] = tuple(getattr(other, "shape", ()))
+            if len(shape) != 3 or shape[1:] != each.shape[1:] or shape[0] not in (1, len(each)):
+                got = f"shape {shape} in place of {tuple(each.shape)}"
+            elif other.dtype != each.dtype or not bool(other.isfinite().all()):
+                got = f"{other.dtype} that is not finite, or not {each.dtype}"
+    if got:
+        raise InputError(
+            f"Expected outputs [token, head, dim] of each of {len(clean)} layers, got {got}. "
+            f"{REPAIR}"
+        )
 
 
 @final

@@ -10,7 +10,20 @@ import numpy as np
 from jaxtyping import Float
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from headcount.core import Head, InputError, Progress, amount, name_of, short_hash, silent
+from headcount.core import (
+    OURS,
+    ChangedModelError,
+    Head,
+    InputError,
+    Origin,
+    PluginError,
+    Progress,
+    amount,
+    is_alone,
+    name_of,
+    short_hash,
+    silent,
+)
 from headcount.corpora import Corpus, Noted
 from headcount.explanation.attribution import written
 from headcount.explanation.circuit_rows import Curve, KeptRow, StableRow
@@ -38,7 +51,14 @@ from headcount.explanation.stable import (
     stable_rows,
 )
 from headcount.explanation.together import joint_rows
-from headcount.models import Loaded, as_loaded, check_has_heads, check_memory, signature
+from headcount.models import (
+    Loaded,
+    as_loaded,
+    check_has_heads,
+    check_memory,
+    signature,
+    unchanged,
+)
 
 WRITTEN = 5
 """Number of tokens that a head promotes, and that it demotes, which are kept."""
@@ -99,9 +119,44 @@ def explain(
     given, read = _ordered(loaded, options, scores or {}), _texts(reader, texts)
     _check_memory(loaded, [*cases, *others], read)
     signed = signature(loaded, _hash([*prompts, *elsewhere]), **_signed(options, texts, given))
-    found = _explained(reader, Plan.of(loaded, cases, options, read), given, others, progress)
-    timings = {"all": time.time() - begun}
-    return replace(found, record=replace(found.record, signature=signed, timings=timings))
+    failed = dict[object, str]()
+    while True:
+        plan = Plan.of(loaded, cases, options, read, failed)
+        try:
+            with unchanged(loaded, _origin(plan)):
+                found = _explained(reader, plan, given, others, progress)
+        except PluginError as error:
+            failed[_left_out(plan, error)] = f"{error} It is left out."
+        else:
+            break
+    record = replace(
+        found.record,
+        signature=signed,
+        timings={"all": time.time() - begun},
+        warnings=(*found.record.warnings, *failed.values()),
+    )
+    return replace(found, record=record)
+
+
+def _origin(plan: Plan) -> Origin:
+    """Which plug-ins' effects are measured."""
+    origins = dict.fromkeys(EFFECTS.origin_of(type(each)) for each in plan.effects)
+    others = [str(each) for each in origins if each != OURS]
+    return Origin(" or ".join(others)) if others else OURS
+
+
+def _left_out(plan: Plan, error: PluginError) -> object:
+    """The effect that failed, without which the others can be measured.
+
+    Raises:
+        PluginError: the same, if they can't: it is the only one, circuits need it, it changed the
+            model, or other processes had to agree.
+    """
+    named = [each for each in plan.effects if type(each) is error.thing]
+    is_needed = len(plan.effects) == 1 or any(each.name in plan.others for each in named)
+    if not named or is_needed or isinstance(error, ChangedModelError) or not is_alone():
+        raise error
+    return error.thing
 
 
 def _explained(

@@ -118,7 +118,7 @@ class _Prompt:
         """Prompt n."""
         runs = end.plan.runs(end.plan.cases[n])
         effect = end.others.of(n)[0]
-        found = [effect.outputs(runs, row) or {} for row in range(runs.num_rows)]
+        found = [effect.given(runs, row) or {} for row in range(runs.num_rows)]
         return cls(end.plan.cases[n].rows, [*map(_own, found)], float(end.whole_N[n]))
 
     def left(

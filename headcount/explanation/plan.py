@@ -1,6 +1,6 @@
 """Plan: which effects of which heads are measured on which prompts, and what they are."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -12,7 +12,7 @@ from headcount.explanation.attribution import Attribution
 from headcount.explanation.blocks import Blocks
 from headcount.explanation.changes import Outputs
 from headcount.explanation.circuit_rows import SIGNED, Order
-from headcount.explanation.effects import EFFECTS, Direct, Effect, Replacement
+from headcount.explanation.effects import EFFECTS, Direct, Effect, Replacement, guarding
 from headcount.explanation.options import ExplainOptions
 from headcount.explanation.prompt_runs import PromptRuns, mean_outputs
 from headcount.explanation.result import SPLIT_FROM, EffectRow, LayersRow, PromptRow
@@ -45,14 +45,20 @@ class Plan:
 
     @classmethod
     def of(
-        cls, loaded: Loaded, cases: Sequence[Case], options: ExplainOptions, texts: Sequence[Row]
+        cls,
+        loaded: Loaded,
+        cases: Sequence[Case],
+        options: ExplainOptions,
+        texts: Sequence[Row],
+        failed: Collection[object] = (),
     ) -> "Plan":
-        """The plan for some prompts.
+        """The plan for some prompts, without effects that have failed.
 
         Raises:
             InputError: for heads that the model lacks, or effects that the prompts don't allow.
         """
         heads, effects = _heads(loaded, options), _effects(loaded, cases, options)
+        effects = [each for each in effects if type(each) not in failed]
         others, means = _others(cases, options), None
         if "mean" in others or any("means" in each.needs for each in effects):
             means = mean_outputs(loaded, texts or [case.rows[0] for case in cases])
@@ -266,7 +272,8 @@ def _of_prompt(plan: Plan, case: Case) -> _OfPrompt:
             effects[effect.name] = effect.lost(runs, [[head] for head in plan.heads])
             continue
         name, found = _direct(effect, runs)
-        effects[name] = found.of(plan.heads)
+        with guarding(type(effect)):
+            effects[name] = found.of(plan.heads)
         parts |= {(name, part): value for part, value in found.parts.items()}
         logit = found.logit if found.parts else logit
     knockout, ranges = plan.knockout, plan.ranges()
@@ -278,7 +285,8 @@ def _of_prompt(plan: Plan, case: Case) -> _OfPrompt:
 def _direct(effect: Effect, runs: PromptRuns) -> tuple[str, Attribution]:
     """A direct effect and its name, or those of the effect in its place."""
     while isinstance(effect, Direct):
-        found = effect.of(runs)
+        with guarding(type(effect)):
+            found = effect.of(runs)
         if found is not None:
             return effect.name, found
         assert effect.instead is not None, f"{effect.name} can't be measured, nor another instead"

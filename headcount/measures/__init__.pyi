@@ -42,7 +42,9 @@ from .registry import MEASURES as MEASURES
 from .registry import REGISTRY as REGISTRY
 from .registry import further_columns as further_columns
 from .registry import further_measures as further_measures
+from .registry import guarding as guarding
 from .registry import measures_of as measures_of
+from .registry import numbers_of as numbers_of
 from .relation_tests import RelationTests as RelationTests
 from .streaming import CorpusUnits as CorpusUnits
 from .streaming import Totals as Totals

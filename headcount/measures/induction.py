@@ -224,8 +224,8 @@ def pattern_means(
 
 
 def interval(
-    values_BH: Float[np.ndarray, "batch head"], least: float = 0.0
+    values_BH: Float[np.ndarray, "batch head"], least: float = 0.0, most: float = 1.0
 ) -> tuple[Float[np.ndarray, " head"], Float[np.ndarray, " head"], Float[np.ndarray, " head"]]:
-    """Student's 95 % interval of a mean, with the mean in its middle, within `least` and 1."""
+    """Student's 95 % interval of a mean, with the mean in its middle, within two limits."""
     low_H, mean_H, high_H = mean_interval(values_BH)
-    return low_H.clip(least, 1), mean_H, high_H.clip(least, 1)
+    return low_H.clip(least, most), mean_H, high_H.clip(least, most)

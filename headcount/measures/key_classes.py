@@ -99,17 +99,19 @@ class Trait(ABC):
             PluginError: if the class fails, or returns something else.
         """
         origin = origin_of_module(type(self).__module__)
-        with guarded(origin, f"to say which keys are in the class {self.name}"):
+        with guarded(origin, f"say which keys are in the class {self.name}", type(self)):
             found = self.keys(sides, rows, queries)
         is_key_BK = sides.keys.is_token_BN[rows]
         num_queries = len(range(*queries.indices(sides.queries.ids_BN.shape[1])))
         shape = (is_key_BK.shape[0], num_queries, is_key_BK.shape[1])
         if not isinstance(found, Tensor) or found.dtype != torch.bool or found.shape != shape:
             got = (found.dtype, tuple(found.shape)) if isinstance(found, Tensor) else type(found)
-            raise PluginError(
+            error = PluginError(
                 f"Expected keys() of the trait {self.name} ({origin}) to return booleans of the "
                 f"shape {shape} (row, query, key), got {got}. Repair the plug-in."
             )
+            error.thing = type(self)
+            raise error
         return found & is_key_BK[:, None]
 
 

@@ -1,8 +1,11 @@
 """Every measure, in the order of the head table; those of plug-ins are asked for by name."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
-from headcount.core import InputError, Registry
+from torch import Tensor
+
+from headcount.core import OURS, REPAIR, InputError, Registry, guarded
 from headcount.measures.sums import Sums
 from headcount.tap import Anatomy
 from headcount.vocabulary import IMAGES, TEXTS, ColumnEntry, Inputs
@@ -35,6 +38,42 @@ REGISTRY: Registry[type[Sums]] = Registry(
 _SINK = "learned_sink"
 """The measure that only models with a learned sink have."""
 _OURS = tuple(REGISTRY[name] for name in REGISTRY.own)
+
+
+@contextmanager
+def guarding(measure: type[Sums], doing: str) -> Iterator[None]:
+    """A block in which a measure does something; whatever that of a plug-in raises names it.
+
+    Raises:
+        PluginError: if the measure of a plug-in fails.
+    """
+    origin = OURS if measure.__module__.startswith(f"{OURS.name}.") else REGISTRY.origin_of(measure)
+    name = measure.name or measure.__name__
+    with guarded(origin, f"{doing} of the measure {name}", measure):
+        yield
+
+
+def numbers_of(sums: Sums, num_heads: int) -> dict[str, Tensor]:
+    """The numbers of every column of a measure, one of each head; of a plug-in's, they are checked.
+
+    Raises:
+        PluginError: if the measure of a plug-in fails, or has anything else.
+    """
+    measure = type(sums)
+    with guarding(measure, "compute the columns"):
+        found = sums.value()
+        expected = ", ".join(measure.names())
+        for name in measure.names():
+            each = found.get(name) if isinstance(found, dict) else None
+            shape = tuple(each.shape) if isinstance(each, Tensor) else None
+            if each is None or shape != (num_heads,) or not each.is_floating_point():
+                got = f"{name} {each.dtype} {shape}" if each is not None and shape else repr(each)
+                raise InputError(
+                    f"Expected floating-point numbers of {num_heads} heads for each of {expected}, "
+                    f"got {got}. {REPAIR}"
+                )
+    return found
+
 
 MEASURES = tuple(each for each in _OURS if TEXTS in each.takes and each.name != _SINK)
 """Every measure of sentences that models of all kinds have."""

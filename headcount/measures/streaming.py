@@ -37,6 +37,7 @@ from headcount.corpora import Batch
 from headcount.measures.key_classes import classes_of
 from headcount.measures.reducer import NORMS, AttentionReducer
 from headcount.measures.reductions import Attention, Sides, check_finite
+from headcount.measures.registry import guarding
 from headcount.measures.sums import Sums
 from headcount.models import body_of
 from headcount.tap import (
@@ -181,8 +182,9 @@ class Measuring:
             totals.append(attention.total_H())
             for measure in self.measures:
                 its = attention.read_by(measure.__name__, measure.needs)
-                if measure.applies(its):
-                    self._sums[measure, span] = measure.of(its)
+                with guarding(measure, "take the sums"):
+                    if measure.applies(its):
+                        self._sums[measure, span] = measure.of(its)
         if totals:
             check_finite(torch.cat([each.to(totals[0].device) for each in totals]), layers)
 

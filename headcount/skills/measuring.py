@@ -123,7 +123,7 @@ def _own(
             failed.append(str(error))
         else:
             least = -np.inf if kind.has_signs else 0.0
-            found.append(Score(kind.name, value_NH, _second(len(value_NH)), least))
+            found.append(Score(kind.name, value_NH, _second(len(value_NH)), least, np.inf))
     return found, failed
 
 

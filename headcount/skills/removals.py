@@ -39,6 +39,8 @@ class Score:
     """Which of these are in the second half."""
     least: float = 0.0
     """Least possible value."""
+    most: float = 1.0
+    """Largest possible value."""
 
     @cached_property
     def halves(self) -> tuple[Float[np.ndarray, " head"], Float[np.ndarray, " head"]]:
@@ -61,7 +63,7 @@ class Score:
         """Mean, low and high end of the interval, the means over both halves; NaN if unknown."""
         if not self.is_known:
             return np.full((len(_ENDS), self.value_NH.shape[1]), np.nan)
-        low_H, mean_H, high_H = interval(self.value_NH, self.least)
+        low_H, mean_H, high_H = interval(self.value_NH, self.least, self.most)
         return np.stack([mean_H, low_H, high_H, *self.halves])
 
 

@@ -57,8 +57,8 @@ class Skill(ABC):
     @classmethod
     def entry(cls) -> SkillEntry:
         """What tables and pages call it."""
-        more = {"has_signs": cls.has_signs}
-        return SkillEntry(cls.name, cls.least, cls.does, cls.about, cls.source, **more)
+        words = (cls.does, cls.about, cls.source)
+        return SkillEntry(cls.name, cls.least, *words, has_signs=cls.has_signs)
 
 
 SKILL_CLASSES: Registry[type[Skill]] = Registry("skills", "a skill", {})

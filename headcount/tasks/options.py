@@ -99,6 +99,8 @@ class TaskOptions:
     likelihood_per: LikelihoodPer = "choice"
     """Multiple choice: compare log-likelihoods of whole choices, or their means for each token or
     character."""
+    task_options: tuple[str, ...] = ()
+    """Options of a task of your own as NAME=VALUE; VALUE is JSON, or else a text."""
     limit: int | None = None
     """Largest number of examples of each data set; all by default."""
     max_tokens: int = MAX_TOKENS

@@ -102,7 +102,8 @@ def build(
     if origin == OURS:
         return make(loaded, files, columns, **options)
     with unchanged(loaded, origin), guarded(origin, f"make the task {name}"):
-        return tried(make(loaded, files, columns, **options), loaded, origin)
+        named = {name: each for name, each in options.items() if name != "limit"}
+        return tried(make(loaded, files, columns, **options), loaded, origin, named)
 
 
 def drawn(task: Task, most: int, seed: int = 0) -> Task:
@@ -275,14 +276,15 @@ _TRIED = 2
 """Number of examples to try."""
 
 
-def tried(task: object, loaded: Loaded, origin: Origin) -> Task:
-    """A plug-in's task, signed by the plug-in, once it was run on a few examples.
+def tried(task: object, loaded: Loaded, origin: Origin, options: Mapping[str, object]) -> Task:
+    """A plug-in's task, signed by it and by options, once it was run on a few examples.
 
     Raises:
         PluginError: If it is no task, lacks words, or its losses or its score are no numbers.
     """
     task = check_works(task, loaded, origin)
-    signed = f"{task.sha256}|{signed_origins([origin])}"
+    named = "".join(f"|{name}={options[name]!r}" for name in sorted(options))
+    signed = f"{task.sha256}|{signed_origins([origin])}{named}"
     task.sha256 = sha256(signed.encode()).hexdigest()
     return task
 

@@ -1,12 +1,10 @@
-"""The plug-ins that docs/extending.md shows: whole, as they are run here."""
+"""The plug-ins that docs/extending.md shows: whole, run here; `make example` checks them."""
 
-import importlib.util
 import re
 import shlex
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,7 +12,6 @@ from headcount.capabilities import CAPABILITIES
 from headcount.core import registries
 from headcount.pages.sections import sections_of
 from headcount.results import Analysis
-from headcount.testing import Outcome, parametrize
 from tests import saved
 from tests.cli.conftest import ROOT, SAMPLE, headcount
 
@@ -23,26 +20,6 @@ LAST = ["analyze", "several", "report"]
 EXAMPLE = ROOT / "docs" / "extending" / "headcount-example"
 FILES = {path.stem: path for path in sorted(EXAMPLE.glob("src/*/[a-z]*.py"))}
 ADDED = {"dimmed": "Dimmed", "halved": "Halved", "negation": "Negation", "triplets": "Triplets"}
-
-
-def of_file(name: str) -> Any:
-    """The module of a file, as Python imports it; what it registers is taken back."""
-    spec = importlib.util.spec_from_file_location(f"extending_{name}", FILES[name])
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    for registry in registries():
-        if name in registry:
-            registry.remove(name)
-    return module
-
-
-THINGS = [getattr(of_file(name), kind) for name, kind in ADDED.items()]
-
-
-@parametrize(*THINGS)
-def test_an_example_passes_every_check(check: Callable[[], Outcome]) -> None:
-    check()
 
 
 def test_the_page_shows_every_file_whole() -> None:

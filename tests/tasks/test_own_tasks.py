@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from headcount import register
-from headcount.core import PluginError
+from headcount.commands import TaskArguments
+from headcount.core import InputError, PluginError
 from headcount.corpora import Column
 from headcount.importance import Options, assess
 from headcount.tasks import TASKS, Losses, Task, TaskBatch, build, pad_id, text_inputs
@@ -24,7 +25,10 @@ class Length(Task):
     by_example = ("rows", "wanted_N")
     reads = {"first": Column(("first",)), "wanted": Column(("wanted",))}
 
-    def __init__(self, loaded: Any, data: Any, columns: Any = None, limit: Any = None) -> None:
+    def __init__(
+        self, loaded: Any, data: Any, columns: Any = None, limit: Any = None, scale: float = 1
+    ) -> None:
+        self.scale = scale
         table = self.read(loaded, data, columns, limit)
         self.pad = pad_id(loaded)
         self.rows = [text.ids for text in loaded.encoder().sources(table.sentences("first"))]
@@ -102,3 +106,22 @@ def test_a_broken_task_is_a_sentence(
     monkeypatch.setattr(Length, name, found)
     with pytest.raises(PluginError, match=expected):
         build("length", loaded, DATA)
+
+
+def test_options_from_the_command_line_reach_it_and_are_signed(tmp_path: Any) -> None:
+    """`--task-options scale=2` of a task of one's own; ours have options of their own."""
+    loaded, _ = TINY["masked-bert"]()
+    (tmp_path / "rows.csv").write_text("first,wanted\na dog runs,3\nthe cat,2\n")
+    asked: Any = {"task": "length", "data": (str(tmp_path / "rows.csv"),), "model": "tiny"}
+    made: Any = (
+        TaskArguments(**asked, task_options=given).built(loaded, asked["data"])
+        for given in ((), ("scale=2",))
+    )
+    plain, scaled = made
+    assert (plain.scale, scaled.scale) == (1, 2) and plain.sha256 != scaled.sha256
+    with pytest.raises(InputError, match="Expected options of the task as NAME=VALUE, got 'scale'"):
+        TaskArguments(**asked, task_options=("scale",)).built(loaded, asked["data"])
+    with pytest.raises(InputError, match="Expected an option of length .*got 'gain'"):
+        TaskArguments(**asked, task_options=("gain=2",)).built(loaded, asked["data"])
+    with pytest.raises(InputError, match="of a task of your own, but the task is masked-lm"):
+        TaskArguments(**asked | {"task": "masked-lm"}, task_options=("scale=2",)).options()

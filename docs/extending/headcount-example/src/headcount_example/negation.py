@@ -10,7 +10,7 @@ class Negation(headcount.Relation):
     """A verb looks at the word that negates it."""
 
     name, query, key = "negation", "verb", "negation"
-    source = "Universal Dependencies, Polarity=Neg"
+    source, needs_tree = "Universal Dependencies, Polarity=Neg", True
 
     def links(self, sentence):
         for word, head in enumerate(sentence.tree.heads):

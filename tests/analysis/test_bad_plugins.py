@@ -1,0 +1,199 @@
+"""A measure, trait, relation or effect that fails: a sentence, and what others measured is kept."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import pytest
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+import headcount
+from headcount import ExplainOptions
+from headcount.core import ChangedModelError, PluginError
+from headcount.explanation import EFFECTS, Explained, Replacement
+from headcount.measures import Attention, Sums
+from headcount.models import Loaded
+from headcount.results import Analysis
+from headcount.tap import Reduction
+from tests import saved
+
+SAMPLE = Path(headcount.__file__).parent / "data" / "sample.conllu"
+
+
+@final
+@dataclass(frozen=True)
+class Peak(Sums):
+    """The mean largest weight."""
+
+    name, columns = "peak", ("peak_mean",)
+    needs = frozenset({Reduction.PEAK})
+
+    peak: Float[Tensor, " head"]
+    queries: Int[Tensor, ""]
+
+    @classmethod
+    def of(cls, attention: Attention) -> "Peak":
+        is_query_BQ = attention.queries.is_token_BN
+        return cls((attention.peak_BHQ * is_query_BQ[:, None]).sum((0, 2)), is_query_BQ.sum())
+
+    def value(self) -> dict[str, Any]:
+        return {"peak_mean": self.peak / self.queries}
+
+
+class Vowels(headcount.Trait):
+    """It gives its weight to tokens that begin with a vowel."""
+
+    name, letter, target = "vowels", "W", "tokens that begin with a vowel"
+
+    def has(self, piece: str) -> bool:
+        return piece.strip()[:1].lower() in tuple("aeiou")
+
+
+class Next(headcount.Relation):
+    """A word and the one after the next."""
+
+    name = "next"
+
+    def links(self, sentence: Any) -> Iterator[Any]:
+        yield 0, len(sentence.words) - 1
+
+
+class Halved(Replacement):
+    """Half of the output."""
+
+    name, label, source = "halved", "halved", "this test"
+    about = "what is lost if the head gives half of its output"
+
+    def outputs(self, prompt: Any, row: int) -> Any:
+        return {layer: each / 2 for layer, each in prompt.clean[row].outputs.items()}
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Loaded:
+    return headcount.load(saved.bert(tmp_path_factory.mktemp("bert")))
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Loaded:
+    return headcount.load(saved.llama(tmp_path_factory.mktemp("llama")))
+
+
+def analysed(loaded: Loaded) -> Analysis:
+    """An analysis with a measure, a trait and a relation of one's own."""
+    corpus = headcount.Corpus(SAMPLE, limit=4, links=Next)
+    options = headcount.Options(induction=False, null=False)
+    return headcount.analyze(loaded, corpus, options, measures=[Peak], traits=[Vowels])
+
+
+def raises(*_: Any) -> Any:
+    raise ValueError("nothing works")
+
+
+def exits(*_: Any) -> Any:
+    raise SystemExit(3)
+
+
+THING = {Peak: "peak_mean", Vowels: "vowels", Next: "next"}
+
+
+@pytest.mark.parametrize(
+    ("thing", "name", "does", "expected"),
+    [
+        (
+            Peak,
+            "of",
+            classmethod(raises),
+            "to take the sums of the measure peak, got ValueError: n",
+        ),
+        (Peak, "of", classmethod(exits), "to take the sums of the measure peak, got SystemExit: 3"),
+        (Peak, "value", raises, "to compute the columns of the measure peak, got ValueError"),
+        (Peak, "value", lambda self: {"peak_mean": self.peak[:1]}, "numbers of 3 heads .*1,"),
+        (Peak, "value", lambda self: {"peak_mean": self.peak.long()}, "peak_mean torch.int64"),
+        (Peak, "value", lambda self: {"other": self.peak}, "for each of peak_mean, got None"),
+        (Vowels, "has", raises, "to say which keys are in the class vowels, got ValueError"),
+        (Vowels, "keys", lambda *_: torch.ones(1), "to return booleans of the shape"),
+        (Next, "links", raises, "to link words of .* as next, got ValueError: nothing works"),
+        (Next, "links", lambda *_: [(0, 999)], "could not link words.* next between words 0 to"),
+    ],
+)
+def test_what_fails_is_left_out_and_the_rest_is_kept(
+    loaded: Loaded,
+    monkeypatch: pytest.MonkeyPatch,
+    thing: type,
+    name: str,
+    does: Any,
+    expected: str,
+) -> None:
+    monkeypatch.setattr(thing, name, does)
+    found = analysed(loaded)
+    (warning,) = [each for each in found.record.warnings if "plug-in" in each]
+    assert warning.endswith("It is left out.")
+    assert re.search(expected, warning), warning
+    left = {*found.measures, *found.record.further, *found.record.links}
+    assert {*THING.values()} - left == {THING[thing]}
+    assert __name__ in warning
+
+
+def test_what_changes_the_model_ends_the_run(
+    loaded: Loaded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embeddings: Any = loaded.model.get_input_embeddings()
+    weight = embeddings.weight
+    kept, of = weight.detach().clone(), Peak.of
+
+    def touched(cls: Any, attention: Any) -> Any:
+        with torch.no_grad():
+            weight.mul_(1.01)
+        return of(attention)
+
+    monkeypatch.setattr(Peak, "of", classmethod(touched))
+    with pytest.raises(ChangedModelError, match=f"the plug-in {__name__} to leave the model as"):
+        analysed(loaded)
+    with torch.no_grad():
+        weight.copy_(kept)
+
+
+def explained(llama: Loaded, *effects: str) -> Explained:
+    """The effects of two heads."""
+    headcount.register(Halved)
+    try:
+        asked = {"effects": effects, "heads": ("dec.0.0", "dec.1.1"), "together": (1,), "draws": 1}
+        options = ExplainOptions(**asked)
+        return headcount.explain(llama, "The old dog", " moon", options=options)
+    finally:
+        EFFECTS.remove("halved")
+
+
+@pytest.mark.parametrize(
+    ("does", "expected"),
+    [
+        (raises, "to compute the effect halved, got ValueError: nothing works"),
+        (exits, "to compute the effect halved, got SystemExit: 3"),
+        (lambda *_: {}, "Expected outputs .* of each of 2 layers, got 0 layers"),
+        (lambda *_: 3, "Expected outputs .* of each of 2 layers, got int"),
+        (
+            lambda self, prompt, row: {k: v[..., :1] for k, v in prompt.clean[row].outputs.items()},
+            r"got shape \(\d+, \d+, 1\) in place of",
+        ),
+        (
+            lambda self, prompt, row: {
+                k: v * torch.nan for k, v in prompt.clean[row].outputs.items()
+            },
+            "torch.float32 that is not finite",
+        ),
+    ],
+)
+def test_an_effect_that_fails_is_left_out_and_the_others_are_kept(
+    llama: Loaded, monkeypatch: pytest.MonkeyPatch, does: Any, expected: str
+) -> None:
+    monkeypatch.setattr(Halved, "outputs", does)
+    found = explained(llama, "zero", "halved")
+    assert found.measured == ("zero",)
+    (warning,) = [each for each in found.record.warnings if "plug-in" in each]
+    assert re.search(expected, warning), warning
+    with pytest.raises(PluginError, match=expected):
+        explained(llama, "halved")

@@ -18,11 +18,13 @@ from .effects import Replacement as Replacement
 from .explaining import explain as explain
 from .options import ExplainOptions as ExplainOptions
 from .page import show_explained as show_explained
+from .plan import Plan as Plan
 from .prompts import OURS as OURS
 from .prompts import Prompt as Prompt
 from .prompts import read_prompts as read_prompts
 from .reader import KINDS as KINDS
 from .reader import MASK as MASK
+from .reader import Reader as Reader
 from .reader import spelled as spelled
 from .result import SPLIT_FROM as SPLIT_FROM
 from .result import UNLIKELY as UNLIKELY

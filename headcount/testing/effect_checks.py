@@ -1,15 +1,17 @@
 """What must hold for every effect: laws, truth about planted models, chance, words."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from inspect import isabstract
 from math import isnan
 
 import numpy as np
 from jaxtyping import Float
+from torch import Tensor
 
+from headcount.core import LayerId, amount
 from headcount.corpora import Corpus
 from headcount.explanation import (
     EFFECTS,
@@ -17,16 +19,20 @@ from headcount.explanation import (
     Effect,
     Explained,
     ExplainOptions,
+    Plan,
     Prompt,
+    Reader,
     Replacement,
     explain,
 )
-from headcount.testing.checks import check, expect, expect_same
+from headcount.testing.checks import LeftOut, check, expect, expect_same
 from headcount.testing.examples import PROMPTS, at_random, planted
 from headcount.testing.known import Known
 from headcount.testing.laws import leaving_no_trace
 from headcount.testing.wording import expect_words, shown
 
+CUT = 2
+"""Number of words by which a prompt is shortened, to see what depends on them."""
 LEVEL = 0.01
 """P-value after correction below which a head of a random model has an effect for certain."""
 
@@ -114,6 +120,42 @@ def order(given: EffectSubject) -> str:
 
 
 @check("laws")
+def causal(given: EffectSubject) -> str:
+    """In a decoder, what takes the place of a token's outputs does not depend on later tokens."""
+    if not issubclass(given.effect, Replacement):
+        raise LeftOut("it is read off the prediction")
+    known = at_random()
+    prompt = _prompts(known)[0]
+    cut = [each and " ".join(each.split()[:-CUT]) for each in (prompt.prompt, prompt.corrupt)]
+    shorter = replace(prompt, prompt=cut[0] or "", corrupt=cut[1])
+    whole, part = _outputs(given, known, (prompt, shorter))
+    if whole is None or part is None:
+        raise LeftOut("it blocks where heads look")
+    tokens = len((cut[0] or "").split())
+    for layer, each in part.items():
+        gap = (each[:tokens] - whole[layer][:tokens]).abs().amax((1, 2))
+        worst = int(gap.argmax())
+        text = f"token {worst} of layer {layer.layer} changes by {gap[worst]:.3g} with what follows"
+        expect(float(gap[worst]) < 1e-4, text)
+    return f"{amount(tokens, 'token')} are replaced alike, whatever follows"
+
+
+def _outputs(
+    given: EffectSubject, known: Known, prompts: Sequence[Prompt]
+) -> list[Mapping[LayerId, Tensor] | None]:
+    """What takes the place of heads' outputs in some prompts."""
+    with _registered(given.effect):
+        options = ExplainOptions(effects=(given.effect.name,))
+        reader = Reader(known.model, options)
+        cases = [reader.case(each) for each in prompts]
+        plan = Plan.of(
+            known.model, cases, options, [reader.text(text) for text in known.written[:PROMPTS]]
+        )
+        (effect,) = plan.replacements
+        return [effect.given(plan.runs(case), 0) for case in cases]
+
+
+@check("laws")
 def trace(given: EffectSubject) -> str:
     """The model's outputs, weights, hooks and modes are afterwards as they were before."""
     known = at_random()
@@ -178,7 +220,7 @@ def words(given: EffectSubject) -> str:
     return f"{its.label}: {its.about} ({its.source})"
 
 
-EFFECT_CHECKS = (numbers, batches, order, trace, dead, found, chance, words)
+EFFECT_CHECKS = (numbers, batches, order, causal, trace, dead, found, chance, words)
 """What is asked of every effect."""
 
 

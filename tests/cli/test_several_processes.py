@@ -11,7 +11,8 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, P
 
 from headcount.commands.command_line import main
 from headcount.core import capabilities
-from tests.cli.conftest import PARALLEL, SAMPLE, headcount
+from headcount.importance import SCORES
+from tests.cli.conftest import PARALLEL, ROOT, SAMPLE, headcount
 from tests.cli.test_long_work import SMALL, until
 from tests.cli.test_train import DATA
 from tests.forked import Forked, ranks
@@ -157,3 +158,21 @@ def test_training_needs_one_folder(tmp_path: Path) -> None:
     )
     assert first[0] == 2 and "Another process of this run ended" in first[2]
     assert not [*outs[0].glob(".seen-*")]
+
+
+@pytest.mark.slow
+def test_a_plug_in_reaches_other_processes(bert: Path, data: list[Path], tmp_path: Path) -> None:
+    """A score of one's own has the same bits from two processes, each with its share of batches."""
+    shown = ROOT / "docs" / "extending" / "headcount-example" / "src" / "headcount_example"
+    how = ("--methods", "dimmed", "--max-tokens", 24, "--plugin", shown / "dimmed.py", "--out")
+    arguments = ("importance", bert, "--task", "masked-lm", "--data", data[0], *how)
+    outs = [tmp_path / "0", tmp_path / "1"]
+    for status, _, errors in ends(ranks("headcount", *arguments, last=outs)):
+        assert status == 0, errors
+    try:
+        assert headcount(*arguments, tmp_path / "one")[0] == 0
+    finally:
+        SCORES.remove("dimmed")
+    left, right = (pd.read_parquet(out / "heads.parquet") for out in (tmp_path / "one", outs[0]))
+    pd.testing.assert_frame_equal(left, right, rtol=0, atol=0)
+    assert left["dimmed"].abs().min() > 0

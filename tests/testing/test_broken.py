@@ -66,6 +66,13 @@ class Hooked(Halved):
         return super().outputs(prompt, row)
 
 
+class Leaking(Halved):
+    """The first token gets the output of the last one."""
+
+    def outputs(self, prompt: Any, row: int) -> Any:
+        return {layer: each.roll(1, 0) for layer, each in prompt.clean[row].outputs.items()}
+
+
 class Nothing(Halved):
     """Heads keep their outputs, so that none has an effect."""
 
@@ -413,6 +420,7 @@ class Mumbling(Last):
         (NotANumber, "numbers", "have no finite effect|not finite|nan"),
         (OfTheBatch, "batches", "one by one"),
         (OfTheBatch, "order", "in another order"),
+        (Leaking, "causal", "token 0 of layer 0 changes by .* with what follows"),
         (Hooked, "trace", "the model has other attributes: .*touched"),
         (Backwards, "dead", r"dead heads have effects up to 50 nats \(dec"),
         (Nothing, "found", r"dec.0.1, which makes it, -?[0-9.e-]+ nats; dec"),

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, final
 import numpy as np
 from jaxtyping import Float
 
-from headcount.core import OURS, REPAIR, Head, InputError, Registry, guarded
+from headcount.core import OURS, REPAIR, Head, InputError, Registry, amount, guarded
 from headcount.explanation.result import EffectWords
 
 if TYPE_CHECKING:
@@ -139,7 +139,8 @@ def _check_outputs(found: "Outputs", clean: "Outputs") -> None:
     """
     got = ""
     if not isinstance(found, Mapping) or found.keys() != clean.keys():
-        got = type(found).__name__ if not isinstance(found, Mapping) else f"{len(found)} layers"
+        is_mapping = isinstance(found, Mapping)
+        got = amount(len(found), "layer") if is_mapping else type(found).__name__
     else:
         for layer, each in clean.items():
             other = found[layer]
@@ -149,10 +150,7 @@ def _check_outputs(found: "Outputs", clean: "Outputs") -> None:
             elif other.dtype != each.dtype or not bool(other.isfinite().all()):
                 got = f"{other.dtype} that is not finite, or not {each.dtype}"
     if got:
-        raise InputError(
-            f"Expected outputs [token, head, dim] of each of {len(clean)} layers, got {got}. "
-            f"{REPAIR}"
-        )
+        raise InputError(f"Expected outputs [token, head, dim] of every layer, got {got}. {REPAIR}")
 
 
 @final

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Float
 
 from headcount import models
-from headcount.core import PluginError, Registry, guarded
+from headcount.core import PluginError, Registry, amount, guarded
 from headcount.corpora import Corpus
 from headcount.vocabulary import SKILLS, SkillEntry
 
@@ -92,7 +92,7 @@ def scored(
         if not is_right or found.dtype.kind not in "fiu" or not np.isfinite(found).all():
             raise PluginError(
                 f"Expected finite numbers [case, head] of the skill {kind.name} of the plug-in "
-                f"{origin}, for at least {FEWEST_CASES} cases and {heads} heads, got {found.dtype} "
-                f"of shape {found.shape}. Repair it, or leave it out."
+                f"{origin}, for at least {FEWEST_CASES} cases and {amount(heads, 'head')}, "
+                f"got {found.dtype} of shape {found.shape}. Repair it, or leave it out."
             )
     return found.astype(float)

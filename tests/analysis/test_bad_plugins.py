@@ -173,8 +173,8 @@ def explained(llama: Loaded, *effects: str) -> Explained:
     [
         (raises, "to compute the effect halved, got ValueError: nothing works"),
         (exits, "to compute the effect halved, got SystemExit: 3"),
-        (lambda *_: {}, "Expected outputs .* of each of 2 layers, got 0 layers"),
-        (lambda *_: 3, "Expected outputs .* of each of 2 layers, got int"),
+        (lambda *_: {}, "Expected outputs .* of every layer, got 0 layers"),
+        (lambda *_: 3, "Expected outputs .* of every layer, got int"),
         (
             lambda self, prompt, row: {k: v[..., :1] for k, v in prompt.clean[row].outputs.items()},
             r"got shape \(\d+, \d+, 1\) in place of",

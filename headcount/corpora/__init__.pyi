@@ -46,8 +46,8 @@ from .held import is_data_set as is_data_set
 from .held import is_held as is_held
 from .held import is_on_hub as is_on_hub
 from .held import named_files as named_files
-from .images import AnyEncoder as AnyEncoder
-from .images import ImageEncoder as ImageEncoder
+from .image_encoder import AnyEncoder as AnyEncoder
+from .image_encoder import ImageEncoder as ImageEncoder
 from .images import image_digests as image_digests
 from .images import image_files as image_files
 from .images import label_of as label_of

@@ -20,7 +20,7 @@ from headcount.corpora.corpus import Corpus, chunks
 from headcount.corpora.encoder import EncodedPair
 from headcount.corpora.frequencies import Frequencies
 from headcount.corpora.halves import FIRST_HALF, NO_HALF, SECOND_HALF, Halves, RowUnits, numbered
-from headcount.corpora.images import AnyEncoder
+from headcount.corpora.image_encoder import AnyEncoder
 from headcount.corpora.sentence import NO_WORD, Encoded, Sentence
 from headcount.corpora.spelling import PunctuationTable
 

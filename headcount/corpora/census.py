@@ -22,7 +22,7 @@ from headcount.corpora.corpus import (
 from headcount.corpora.encoder import EncodedPair
 from headcount.corpora.frequencies import Frequencies, add_counts
 from headcount.corpora.halves import FIRST_HALF, Halves, is_in_second_half, numbered
-from headcount.corpora.images import AnyEncoder
+from headcount.corpora.image_encoder import AnyEncoder
 from headcount.corpora.sentence import Encoded, Noted, Sentence
 from headcount.results import MOST_TEXTS, Counts
 from headcount.vocabulary import ALL

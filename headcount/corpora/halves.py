@@ -41,7 +41,7 @@ from torch import Tensor
 from headcount.corpora.corpus import Corpus, chunks
 from headcount.corpora.encoder import EncodedPair
 from headcount.corpora.frequencies import NOWHERE, Frequencies
-from headcount.corpora.images import AnyEncoder
+from headcount.corpora.image_encoder import AnyEncoder
 from headcount.corpora.sentence import Encoded, Sentence
 
 EARLY = 10

@@ -22,8 +22,6 @@ from typing import final
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy import sparse
-from scipy.special import stdtr, stdtrit
 
 from headcount.explanation.prompts import Prompt
 from headcount.statistics import FEWEST_CLUSTERS, Clusters, few_clusters, holm
@@ -47,13 +45,15 @@ class Blocks:
         >>> Blocks.of([one, Prompt("Eve met Ann", " Eve", " Ann")]).numbers.tolist()
         [0, 0]
         """
+        from scipy.sparse.csgraph import connected_components
+
         said = {word for each in prompts for word in _words(each.prompt)}
         own = [_own(each, said) for each in prompts]
         place = {word: n for n, word in enumerate(dict.fromkeys(w for each in own for w in each))}
         pairs = [(n, place[word]) for n, each in enumerate(own) for word in each]
         has_NW = np.zeros((len(prompts), len(place)))
         has_NW[tuple(np.array(pairs, dtype=int).reshape(-1, 2).T)] = 1
-        return cls(sparse.csgraph.connected_components(has_NW @ has_NW.T, directed=False)[1])
+        return cls(connected_components(has_NW @ has_NW.T, directed=False)[1])
 
     @property
     def count(self) -> int:
@@ -68,6 +68,8 @@ class Blocks:
 
     def interval(self, values_N: Float[np.ndarray, "prompt ..."]) -> Float[np.ndarray, "3 ..."]:
         """The mean and both ends of its 95 % interval."""
+        from scipy.special import stdtrit
+
         mean, error, degrees = self._moments(values_N)
         reach = stdtrit(degrees, 0.975) * error
         return np.stack([mean, mean - reach, mean + reach])
@@ -79,6 +81,8 @@ class Blocks:
 
     def p(self, values_NH: Float[np.ndarray, "prompt head"]) -> Float[np.ndarray, " head"]:
         """P-values of no effect on average, two-sided and corrected for all heads (Holm)."""
+        from scipy.special import stdtr
+
         mean_H, error_H, degrees = self._moments(values_NH)
         sure_H = np.where(mean_H == 0, 0.0, np.inf)
         far_H = np.divide(abs(mean_H), error_H, out=sure_H, where=error_H != 0)

@@ -29,20 +29,19 @@ from headcount.models.compact_checkpoint import (
     others,
 )
 from headcount.models.encoder_lm import EncoderConfig, EncoderForCausalLM, EncoderForMaskedLM
+from headcount.models.gguf_file import OPTION as GGUF
+from headcount.models.gguf_file import gguf_of, read_gguf
 from headcount.models.image_encoding import processor_of
 from headcount.models.loaded import Loaded
-from headcount.models.model_files import OPTION as GGUF
 from headcount.models.model_files import (
     NotLookedUpError,
     check_files,
     check_is_name,
     check_is_no_adapter,
     code_of_others,
-    gguf_of,
     is_saved,
     missing_code,
     place_of,
-    read_gguf,
 )
 from headcount.models.sentence_transformer import follow_settings, transformer_folder
 from headcount.models.spread import (

@@ -26,7 +26,7 @@ from transformers.distributed.configuration_utils import DistributedConfig
 
 from headcount.core import InputError, ModelError, amount, is_alone, processes, work_together
 from headcount.models.compact_checkpoint import is_compact
-from headcount.models.model_files import OPTION as GGUF
+from headcount.models.gguf_file import OPTION as GGUF
 from headcount.tap import check_divides, holder_of, input_device, is_spread, weight_away
 
 TP: Final = "tp"

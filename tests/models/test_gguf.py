@@ -14,7 +14,7 @@ from gguf import GGMLQuantizationType, quants
 
 import headcount as hc
 from headcount.core import ModelError, Plan
-from headcount.models.model_files import gguf_of
+from headcount.models.gguf_file import gguf_of
 from tests import tiny, tiny_tokenizers
 from tests.packaged import inside
 

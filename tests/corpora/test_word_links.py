@@ -188,3 +188,15 @@ def test_a_batch_has_an_arc_for_each_key_and_knows_its_link() -> None:
     assert int(later.sum()) == len(ends) - 6
     assert torch.equal(linked.any(~later), torch.ones(6, dtype=torch.bool))
     assert linked.largest(arcs.head_A - arcs.dependent_A).tolist().count(-1) == 3
+
+
+def test_a_relation_that_reads_trees_refuses_a_text_without_one() -> None:
+    class OfTrees(Relation):
+        name, needs_tree = "of-trees", True
+
+        def links(self, sentence: Sentence) -> list[tuple[int, int]]:
+            assert sentence.tree is not None
+            return [(0, 1)]
+
+    with pytest.raises(CorpusError, match="expected a treebank .* for links of of-trees"):
+        list(Corpus(["The dog barked."], links=OfTrees))

@@ -101,7 +101,7 @@ def compare_generation(
     folder: Path,
     data: Data,
     forms: tuple[str, str],
-    rounding: Callable[[], float],
+    rounding: Callable[[], float] = no_rounding,
 ) -> list[Comparison]:
     """Compare the logits of `STEPS` steps of `generate` with those of the graphs.
 

@@ -30,7 +30,7 @@ def words_of_help() -> tyro.constructors.ConstructorRegistry:
             found = tyro.constructors.ConstructorRegistry.get_struct_spec(kind)
         finally:
             outer[0] = True
-        if found is None:
+        if not isinstance(found, tyro.constructors.StructConstructorSpec):
             return None
         named = [replace(each, type=_in_words(each.type)) for each in found.fields]
         return replace(found, fields=tuple(sorted(named, key=lambda each: each.name in RARE)))

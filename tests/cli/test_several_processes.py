@@ -175,4 +175,4 @@ def test_a_plug_in_reaches_other_processes(bert: Path, data: list[Path], tmp_pat
         SCORES.remove("dimmed")
     left, right = (pd.read_parquet(out / "heads.parquet") for out in (tmp_path / "one", outs[0]))
     pd.testing.assert_frame_equal(left, right, rtol=0, atol=0)
-    assert left["dimmed"].abs().min() > 0
+    assert (left["dimmed"].to_numpy() != 0).all()

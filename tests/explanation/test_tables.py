@@ -92,7 +92,8 @@ def test_a_target_without_its_blank_is_asked_about() -> None:
 
 def test_bytes_that_are_no_letter_are_not_listed_among_promoted_tokens() -> None:
     held = loaded(GPT2)
-    pieces = [held.encoder().tokenizer.decode([token]) for token in range(len(held.tokenizer))]
+    tokenizer = held.encoder().tokenizer
+    pieces = [tokenizer.decode([token]) for token in range(len(tokenizer))]
     assert sum("\ufffd" in piece for piece in pieces) > len(pieces) / 20
     found = explain(held, "The old", " dog", " moon")
     assert found.written and not [row for row in found.written if "\ufffd" in row.token]

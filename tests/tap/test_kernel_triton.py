@@ -171,10 +171,8 @@ def test_triton_is_chosen_by_its_name_alone(monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr("headcount.tap.kernels.IS_INTERPRETED", is_interpreted)
         found = chosen("triton", model, anatomy, 1)
         assert found.kernel.name == ("triton" if is_interpreted else "blocks")
-    assert (
-        found.warning
-        == "attention was computed in blocks: the model is on cpu, and the kernel triton runs on a GPU"
-    )
+    says = "in blocks: the model is on cpu, and the kernel triton runs on a GPU"
+    assert found.warning == f"attention was computed {says}"
     assert chosen("auto", model, anatomy, 9999).kernel.name == "sweep"
     monkeypatch.setattr("headcount.tap.kernels.find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"Expected triton for the kernel triton.* for CUDA"):

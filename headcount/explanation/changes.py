@@ -170,5 +170,5 @@ class Beginning:
 def _first(here_QHD: Tensor, there_QHD: Tensor) -> int:
     """The first token at which a layer's outputs are others, beyond rounding."""
     apart_Q = (here_QHD - there_QHD.to(here_QHD)).abs().amax((1, 2))
-    differs = (apart_Q > SAME * here_QHD.abs().max()).nonzero()
+    differs = (~(apart_Q <= SAME * here_QHD.abs().max())).nonzero()  # so is what is no number
     return int(differs[0]) if len(differs) else len(here_QHD)

@@ -212,7 +212,7 @@ def displacement_words(row: int, column: int) -> str:
 def _displacement_of(words: str) -> tuple[int, int]:
     """The displacement behind the words of a positional role.
 
-    >>> displacement_of("to the left"), displacement_of("2 up and 1 to the right")
+    >>> _displacement_of("to the left"), _displacement_of("2 up and 1 to the right")
     ((0, -1), (-2, 1))
     """
     named = {entry.direction: place for place, entry in AT_PLACES.items()}
@@ -224,7 +224,7 @@ def _displacement_of(words: str) -> tuple[int, int]:
 def _spot_words(row: int, column: int) -> str:
     """The place of a patch in words.
 
-    >>> spot_of(spot_words(2, 0))
+    >>> _spot_of(_spot_words(2, 0))
     (2, 0)
     """
     return f"row {row + 1}, column {column + 1}"

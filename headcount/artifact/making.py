@@ -111,7 +111,9 @@ def certify(
     comparisons = compare(gated, others, data, model.dtype, steps, ROOM)
     for comparison in comparisons:
         comparison.check_equal()
+    progress("certificate by head", 0, 1)
     by_head = check_equal(dense.model, dense.anatomy, plan, reloaded, dense.inputs, RELOADED)
+    progress("certificate by head", 1, 1)
     comparisons[-1] = replace(comparisons[-1], by_head=by_head)
     sha256 = model.config.head_plan["sha256"]
     compared = tuple(comparisons)

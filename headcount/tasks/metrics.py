@@ -121,7 +121,8 @@ def _counted(model: PreTrainedModel, labels_RN: Int[Tensor, "row token"]) -> Ite
 
     def chosen(module: nn.Module, hidden: Tensor) -> Tensor | None:
         is_all = type(hidden) is Tensor and hidden.shape[:-1] == labels_RN.shape
-        return hidden[labels_RN != IGNORED][None] if is_all else None
+        is_counted_RN = (labels_RN != IGNORED).to(hidden.device)
+        return hidden[is_counted_RN][None] if is_all else None
 
     with intercepted([] if unembedding is None else [unembedding], chosen):
         yield

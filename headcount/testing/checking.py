@@ -51,8 +51,9 @@ def family_of(thing: Any) -> Family:
     """
     place = getattr(thing, "registry", None)
     if not isinstance(place, str) or place not in FAMILIES:
-        nouns = " or ".join(each.noun for each in FAMILIES.values())
-        raise InputError(f"Expected a {nouns}, got {thing!r}. Only these have checks.")
+        *nouns, last = (each.noun for each in FAMILIES.values())
+        known = f"{', '.join(nouns)} or {last}"
+        raise InputError(f"Expected a plug-in ({known}), got {thing!r}. Only these have checks.")
     return FAMILIES[place]
 
 

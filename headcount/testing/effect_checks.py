@@ -26,7 +26,7 @@ from headcount.explanation import (
     explain,
 )
 from headcount.testing.checks import LeftOut, check, expect, expect_same
-from headcount.testing.examples import PROMPTS, at_random, planted
+from headcount.testing.examples import PROMPTS, at_random, made_at_random, planted
 from headcount.testing.known import Known
 from headcount.testing.laws import leaving_no_trace
 from headcount.testing.wording import expect_words, shown
@@ -158,7 +158,7 @@ def _outputs(
 @check("laws")
 def trace(given: EffectSubject) -> str:
     """The model's outputs, weights, hooks and modes are afterwards as they were before."""
-    known = at_random()
+    known = made_at_random()
     inputs = next(iter(known.task().batches())).inputs
     with leaving_no_trace(known.model.model, dict(inputs)):
         _explained(given, known, _prompts(known)[:2])

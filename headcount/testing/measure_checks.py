@@ -18,7 +18,7 @@ from headcount.measures import MEASURES, REGISTRY, Sums
 from headcount.models import Loaded
 from headcount.testing.architectures import Family
 from headcount.testing.checks import LeftOut, check, expect, expect_same
-from headcount.testing.examples import FAMILIES, at_random
+from headcount.testing.examples import FAMILIES, at_random, made_at_random
 from headcount.testing.known import Known
 from headcount.testing.laws import leaving_no_trace
 from headcount.testing.sums_laws import assert_adds, assert_neutral, assert_round_trip
@@ -136,7 +136,7 @@ def needs(given: MeasureSubject) -> str:
 @check("laws")
 def trace(given: MeasureSubject) -> str:
     """The model's outputs, weights, hooks and modes are afterwards as they were before."""
-    known, texts = _read()
+    known, texts = made_at_random(), _read()[1]
     inputs = next(iter(known.task().batches())).inputs
     with leaving_no_trace(known.model.model, dict(inputs)):
         _sums(given, known, texts)

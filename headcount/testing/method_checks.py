@@ -15,7 +15,7 @@ from headcount.pruning import (
     chosen,
 )
 from headcount.testing.checks import LeftOut, check, expect
-from headcount.testing.examples import at_random, planted
+from headcount.testing.examples import at_random, made_at_random, planted
 from headcount.testing.known import Known
 from headcount.testing.laws import leaving_no_trace
 from headcount.testing.wording import expect_words
@@ -96,7 +96,7 @@ def protected(given: MethodSubject) -> str:
 @check("laws")
 def trace(given: MethodSubject) -> str:
     """The model's outputs, weights, hooks and modes are afterwards as they were before."""
-    known = _few(at_random())
+    known = _few(made_at_random())
     inputs = next(iter(known.task().batches())).inputs
     with leaving_no_trace(known.model.model, dict(inputs)):
         _kept(given, known, 3)

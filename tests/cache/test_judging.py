@@ -147,7 +147,7 @@ def test_layers_that_stream_already_stay_as_they_are(loaded: Loaded) -> None:
     assert found.record.able == 2
     assert any("2 groups with a sliding window" in each for each in found.record.warnings)
     said = document_of(found).markdown()
-    assert "At 8,000 tokens the 2 groups that could stream together hold 50 % of the keys" in said
+    assert "At 8,000 tokens the cache of the 2 groups that could stream is 50 % as large." in said
     texts = Questions(sliding, TEXTS, options).all[:1]
     losses = []
     for each in texts[0].questions:

@@ -72,7 +72,7 @@ def test_what_cannot_be_asked(llama: Path, tmp_path: Path) -> None:
         (
             "none",
             ("--prompts", "facts", "--columns", "target=wrong"),
-            "named --columns prompt.targ",
+            "named --columns prompt=NAME prompt.targ",
         ),
         ("none", ("A dog", "--target", " "), "expected a target of at least one word, got ' '"),
         ("none", ("A dog", "--target", " a", "--heads", "3.4"), "Expected a head such as enc.3.7"),

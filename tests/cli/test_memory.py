@@ -50,6 +50,7 @@ ELSEWHERE = {
     "sample": "loads no model",
     "report": "loads no model",
     "compare": "loads no model",
+    "check": "makes tiny models of its own",
 }
 """Commands that need no plan of their own, and why."""
 

@@ -57,6 +57,7 @@ QUIET = {
     "demo": "analyses and scores as `analyze` and `importance` do, and prints their story alone",
     "reproduce": "analyses and scores as `analyze` and `importance` do",
     "sample": "measures nothing",
+    "check": "writes no folder",
 }
 """Why the other commands are not compared."""
 

@@ -122,7 +122,7 @@ def hooked(loaded: Any) -> Any:
             lambda x: numbers(x, lambda n: torch.ones(n).bool()),
             r"got bool of shape \(5,\) for dec.0",
         ),
-        (lambda x: {("encoder.self", 9): torch.ones(3)}, "numbers of enc.9, which the model has"),
+        (lambda x: {("encoder.self", 9): torch.ones(3)}, "numbers of enc.9, which the model lacks"),
         (lambda x: numbers(x, lambda n: ["a"] * n), "to score heads by broken, got .*Error: "),
         (changing, "to leave the model as it is, got changed parameters, hooks or modes"),
         (hooked, "to leave the model as it is, got changed parameters, hooks or modes"),

@@ -1,5 +1,6 @@
 """Traits of one's own: the numbers of ours where the class is the same, and what is refused."""
 
+import re
 from html import unescape
 from itertools import combinations
 from pathlib import Path
@@ -144,5 +145,5 @@ def test_a_class_that_returns_something_else_is_named(bert: Loaded) -> None:
 
     corpus = headcount.Corpus(SAMPLE, limit=4)
     for kind, said in ((Wrong, "return booleans of the shape .* got .*float32"), (Failing, "KeyE")):
-        with pytest.raises(headcount.InputError, match=said):
-            headcount.analyze(bert, corpus, LOW, traits=[kind])
+        found = headcount.analyze(bert, corpus, LOW, traits=[kind])
+        assert any(re.search(said, each) for each in found.record.warnings), kind

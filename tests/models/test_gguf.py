@@ -171,7 +171,7 @@ def test_the_package_that_reads_it_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(path := tmp_path / "tiny.gguf")
-    monkeypatch.setattr("headcount.models.model_files.find_spec", lambda name: None)
+    monkeypatch.setattr("headcount.models.gguf_file.find_spec", lambda name: None)
     with pytest.raises(ModelError, match=r"tiny.gguf, but it is not .*'headcount\[gguf\]'"):
         hc.load(path)
 

@@ -25,7 +25,6 @@ from headcount.tap import Reduction
 from headcount.tasks import Losses, TextsTask
 from headcount.testing import Checked, Failed, check_relation, checked, parametrize
 from headcount.testing.checking import FAMILIES
-from headcount.testing.examples import at_random
 from headcount.testing.method_checks import BUDGETS
 from headcount.testing.task_checks import reader
 from headcount.vocabulary import ColumnEntry
@@ -61,7 +60,7 @@ class OfTheBatch(Halved):
 
 class Hooked(Halved):
     def outputs(self, prompt: Any, row: int) -> Any:
-        for each in at_random().model.model.modules():
+        for each in prompt._loaded.model.modules():
             vars(each)["touched"] = True
         return super().outputs(prompt, row)
 
@@ -493,5 +492,7 @@ def test_what_fails_is_listed_and_what_should_fail_must() -> None:
         check_relation(Next, expected_failures={"order": "why"})
     with pytest.raises(InputError, match="Expected a check .*got 'other'"):
         parametrize(Next, expected_failures={"other": "why"})
-    with pytest.raises(InputError, match="Expected a .*relation, got 3. Only these have checks"):
+    with pytest.raises(
+        InputError, match="Expected a plug-in .*relation.*, got 3. Only these have checks"
+    ):
         checked(3)

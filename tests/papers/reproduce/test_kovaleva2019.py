@@ -28,7 +28,7 @@ def test_disabled_heads_help_if_more_do_than_by_chance(better: int, holds: bool)
     text = kovaleva2019_document(TunedMaps(RECORD, tuple(rows))).markdown()
     (line,) = (line for line in text.splitlines() if "raises the score" in line)
     assert (": holds (" in line) == holds
-    assert f"intervals above 0: {better}, of which chance explains 2.0" in line
+    assert f"intervals above 0: {better}, where chance expects 2.0" in line
 
 
 def test_gains_within_noise_prove_nothing() -> None:

@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any, get_args, get_type_hints
 
 import jaxtyping
@@ -21,6 +21,10 @@ _COMPILED = ("headcount.tap.compiled", "headcount.tap.device_sweep")
 """Functions of these modules are read by a compiler, which checks their types itself."""
 _CHANGED: dict[str, "_Changed"] = {}
 _BEARTYPE = beartype(conf=BeartypeConf(violation_type=TypeError))
+_PREPARED: dict[tuple[str, str, CodeType], tuple[dict[str, Any], Callable[..., Any], bool]] = {}
+"""Annotations, what beartype made, and whether any has a shape, by a function's names and code."""
+_INSIDE = "__beartype_func"
+"""Where beartype's function keeps the one that it checks."""
 
 
 _Changed = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -70,9 +74,16 @@ def with_checks(found: Any) -> Any:
 
 def _checking(function: FunctionType) -> Callable[..., Any]:
     """A function that checks the types of its arguments, and its arrays' shapes if it has any."""
-    typed = _with_types(function)
-    checking = _BEARTYPE(typed)
-    if not any(_has_shape(hint) for hint in typed.__annotations__.values()):
+    key = function.__module__, function.__qualname__, function.__code__
+    annotations, checking, has_shape = _PREPARED.get(key, (None, function, False))
+    if annotations == function.__annotations__:
+        checking = _of_another(checking, function)
+    else:
+        typed = _with_types(function)
+        checking = _BEARTYPE(typed)
+        has_shape = any(_has_shape(hint) for hint in typed.__annotations__.values())
+        _PREPARED[key] = function.__annotations__, checking, has_shape
+    if not has_shape:
         return checking  # no shape to remember, and the functions that it calls have their own
 
     def in_context(*args: Any, **kwargs: Any) -> Any:
@@ -81,6 +92,16 @@ def _checking(function: FunctionType) -> Callable[..., Any]:
             return checking(*args, **kwargs)
 
     return in_context
+
+
+def _of_another(checking: Callable[..., Any], function: FunctionType) -> Callable[..., Any]:
+    """What beartype made of a function within a function, for the same one of another call."""
+    names: dict[str, Any] | None = getattr(checking, "__kwdefaults__", None)
+    if not isinstance(checking, FunctionType) or names is None or _INSIDE not in names:
+        return function  # it has nothing to check
+    copy = FunctionType(checking.__code__, checking.__globals__, checking.__name__)
+    copy.__kwdefaults__ = names | {_INSIDE: function}
+    return copy
 
 
 def _has_shape(hint: Any) -> bool:

@@ -1,6 +1,7 @@
 """What the tests themselves rely on: types and shapes are checked, and so is every new model."""
 
 import copy
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,6 +31,23 @@ def test_types_are_checked() -> None:
         doubled("3")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="return"):
         doubled(9)
+
+
+def test_functions_within_functions_are_checked_as_themselves() -> None:
+    """One is prepared once; each call of the outer function makes another, with its own values."""
+
+    def made(factor: int, kind: type) -> Callable[[Any], Any]:
+        def multiplied(number: Any) -> Any:
+            return factor * number
+
+        multiplied.__annotations__ = {"number": kind, "return": kind}
+        return checked.with_checks(multiplied)
+
+    twice, thrice, joined = made(2, int), made(3, int), made(2, str)
+    assert (twice(4), thrice(4), joined("a")) == (8, 12, "aa")
+    for function, wrong in ((twice, "a"), (thrice, "a"), (joined, 4)):
+        with pytest.raises(TypeError, match="number"):
+            function(wrong)
 
 
 def test_axes_of_one_name_are_of_one_size() -> None:

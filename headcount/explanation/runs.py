@@ -22,7 +22,7 @@ cache.
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from inspect import signature
 from typing import Any, final
 
@@ -189,8 +189,10 @@ class Run:
         self.value = float((log_1R @ signs_R)[0])
         """What is read off the logits."""
         self._beginning = Beginning(loaded, row.ids, row.last, row.look, self.outputs)
-        if not self._can_skip(len(self._blocks) - 1):
-            self._blocks = ()
+
+    @cached_property
+    def _can_skip_blocks(self) -> bool:
+        return bool(self._blocks) and self._can_skip(len(self._blocks) - 1)
 
     def _can_skip(self, lowest: int, start: int = 0) -> bool:
         """Whether a layer and a token need nothing of those before but what is kept of them."""
@@ -207,6 +209,8 @@ class Run:
         start = beginning.start([changes[n] for n in todo], partial(self._can_skip, 0))
         size = beginning.most(start, rows_at_once(self._loaded, self._row.length - start))
         low = [min((head.layer for head in changes[n].heads), default=0) for n in todo]
+        if any(low) and not self._can_skip_blocks:
+            low = [0] * len(low)
         order = np.argsort(low, kind="stable")
         for first in range(0, len(order), size):
             part = [todo[n] for n in order[first : first + size]]

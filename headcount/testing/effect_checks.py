@@ -70,15 +70,21 @@ def _of_all(
 ) -> Explained:
     """The effect on all prompts of a model, which several checks look at."""
     known = make()
-    return _explained(given, known, _prompts(known), heads)
+    return _explained(given, known, _prompts(known), heads, together=(1,))
 
 
 def _explained(
-    given: EffectSubject, known: Known, prompts: Sequence[Prompt], heads: tuple[str, ...] = ()
+    given: EffectSubject,
+    known: Known,
+    prompts: Sequence[Prompt],
+    heads: tuple[str, ...] = (),
+    together: tuple[int, ...] = (),
 ) -> Explained:
     """The effect of the heads on what prompts make a model predict."""
     with _registered(given.effect):
-        options = ExplainOptions(effects=(given.effect.name,), heads=heads, together=(1,), draws=1)
+        options = ExplainOptions(
+            effects=(given.effect.name,), heads=heads, together=together, draws=1
+        )
         texts = Corpus(known.written[:PROMPTS])
         return explain(known.model, prompts, options=options, texts=texts)
 

@@ -104,6 +104,9 @@ def test_blocks_below_do_not_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = Loaded(tiny.MODELS["gemma3_text"](), None, "gemma3")
     row, _ = rows_of(loaded)
     run, ran = Run(loaded, row), list[int]()
+    zero = {layer: torch.zeros_like(each[:1]) for layer, each in run.outputs.items()}
+    changes = [Change([Head("decoder.self", 2, 0)], zero)]
+    run.values(changes)  # the first time it tries whether the prediction is the same without them
     model: Any = loaded.model
     hooks = [
         layer.register_forward_pre_hook(lambda *_, n=n: ran.append(n))
@@ -114,8 +117,7 @@ def test_blocks_below_do_not_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
         layer.mlp.register_forward_pre_hook(lambda *_, n=n: mlps.append(n))
         for n, layer in enumerate(model.model.layers)
     ]
-    zero = {layer: torch.zeros_like(each[:1]) for layer, each in run.outputs.items()}
-    run.values([Change([Head("decoder.self", 2, 0)], zero)])
+    run.values(changes)
     for hook in hooks:
         hook.remove()
     assert ran == [0, 1, 2] and mlps == [2]

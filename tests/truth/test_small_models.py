@@ -8,7 +8,13 @@ from tests.truth.random_programs import drawn
 FAMILIES: tuple[Family, ...] = ("gpt2", "llama", "grouped", "encoder")
 
 
-@pytest.mark.parametrize("seed", range(20))
+EVERYDAY = 8
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [*range(EVERYDAY), *(pytest.param(n, marks=pytest.mark.slow) for n in range(EVERYDAY, 20))],
+)
 def test_roles_and_worth_are_those_of_the_program(seed: int) -> None:
     known = drawn(seed, FAMILIES[seed % len(FAMILIES)], texts=50)
     program = known.program

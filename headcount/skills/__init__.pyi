@@ -1,6 +1,8 @@
 from .function_vectors import WordTask as WordTask
 from .function_vectors import read_tasks as read_tasks
 from .measuring import skills as skills
+from .needles import KINDS as KINDS
+from .needles import NAMES as NAMES
 from .needles import Fact as Fact
 from .needles import Hay as Hay
 from .needles import Hidden as Hidden
@@ -22,3 +24,4 @@ from .retrieval import Retrieved as Retrieved
 from .retrieval import retrieve as retrieve
 from .skill import SKILL_CLASSES as SKILL_CLASSES
 from .skill import Skill as Skill
+from .skill import scored as scored

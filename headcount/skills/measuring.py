@@ -13,6 +13,7 @@ from headcount.core import (
     ChangedModelError,
     PluginError,
     Progress,
+    UnsuitedError,
     amount,
     name_of,
     short_hash,
@@ -37,6 +38,7 @@ from headcount.skills.result import NeedleRow, RecallRow, Skills, SkillsRecord, 
 from headcount.skills.retrieval import ROWS, Retrieved, retrieve
 from headcount.skills.skill import SKILL_CLASSES, Skill, scored
 from headcount.statistics import wilson_interval
+from headcount.vocabulary import SKILLS
 
 LENGTH, TEXTS = 60, 16
 """Number of tokens and of texts of repeated random tokens."""
@@ -88,7 +90,8 @@ def skills(
     scores, num = (needles.score, done.score, *patterns), max(1, round(SHARE * len(loaded.heads)))
     windows_BT = asked.hay.windows(min(options.lengths), WINDOWS)
     means = mean_outputs(loaded, windows_BT) if "mean" in options.replace else None
-    kinds = (*map(SKILL_CLASSES.find, (*options.skills, *own)),)
+    named = [each for each in options.skills if each not in SKILLS]  # ours are measured anyway
+    kinds = (*map(SKILL_CLASSES.find, (*named, *own)),)
     others, failed = _own(kinds, loaded, texts, options.seed)
     recalls = list[RecallRow]()
     for each in (needles.asked, *done.asked):
@@ -119,7 +122,7 @@ def _own(
             value_NH = scored(kind, loaded, texts, seed)
         except ChangedModelError:
             raise
-        except PluginError as error:
+        except (PluginError, UnsuitedError) as error:
             failed.append(str(error))
         else:
             least = -np.inf if kind.has_signs else 0.0

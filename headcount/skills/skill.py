@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Float
 
 from headcount import models
-from headcount.core import PluginError, Registry, amount, guarded
+from headcount.core import OURS, PluginError, Registry, UnsuitedError, amount, guarded
 from headcount.corpora import Corpus
 from headcount.vocabulary import SKILLS, SkillEntry
 
@@ -26,7 +26,7 @@ FEWEST_CASES = 4
 
 
 class Skill(ABC):
-    """What some heads of a language model can do, beside our own skills."""
+    """What some heads of a language model can do."""
 
     registry: ClassVar[str] = "headcount.skills.skill:SKILL_CLASSES"
     name: ClassVar[str]
@@ -61,38 +61,64 @@ class Skill(ABC):
         return SkillEntry(cls.name, cls.least, *words, has_signs=cls.has_signs)
 
 
-SKILL_CLASSES: Registry[type[Skill]] = Registry("skills", "a skill", {})
-"""Skills of plug-ins by name; those of headcount are `vocabulary.SKILLS`."""
+SKILL_CLASSES: Registry[type[Skill]] = Registry(
+    "skills",
+    "a skill",
+    {
+        "retrieval": "headcount.skills.own_skills:Retrieval",
+        "function_vector": "headcount.skills.own_skills:FunctionVector",
+        "induction": "headcount.skills.own_skills:Induction",
+        "duplicate_token": "headcount.skills.own_skills:DuplicateToken",
+        "previous_token": "headcount.skills.own_skills:PreviousToken",
+    },
+)
+"""Every skill by name; the words of those of headcount are in `vocabulary.SKILLS`."""
 
 
 def scored(
-    kind: type[Skill], loaded: "models.Loaded", texts: Corpus, seed: int
+    given: type[Skill] | Skill, loaded: "models.Loaded", texts: Corpus, seed: int
 ) -> Float[np.ndarray, "case head"]:
-    """The scores by a skill of a plug-in, whose code is guarded and whose numbers are checked.
+    """The scores by a skill, whose code is guarded and whose numbers are checked.
 
     Raises:
         PluginError: if it fails, lacks words, or returns anything but numbers of all heads.
+        UnsuitedError: if the model leaves too few cases.
     """
-    origin = SKILL_CLASSES.origin(kind)
-    words = ("does", "about", "source", "least")
-    if lacking := [each for each in words if getattr(kind, each, None) in (None, "")]:
+    origin = SKILL_CLASSES.origin(given)
+    if origin != OURS and given.name in SKILLS:
         raise PluginError(
-            f"Expected words of the skill {kind.name} of the plug-in {origin}, got no "
-            f"{' and no '.join(lacking)}. Say in them what the numbers mean."
-        )
-    if kind.name in SKILLS:
-        raise PluginError(
-            f"Expected a new name for a skill of the plug-in {origin}, got {kind.name}, which "
+            f"Expected a new name for a skill of the plug-in {origin}, got {given.name}, which "
             "headcount has. Choose another name."
         )
-    with models.unchanged(loaded, origin), guarded(origin, f"score heads by {kind.name}"):
-        found = np.asarray(kind().scores(loaded, texts, seed))
+    words = ("does", "about", "source", "least")
+    lost = [each for each in words if getattr(given, each, None) in (None, "")]
+    if lost and origin != OURS:
+        raise PluginError(
+            f"Expected words of the skill {given.name} of the plug-in {origin}, got no "
+            f"{' and no '.join(lost)}. Say in them what the numbers mean."
+        )
+    with models.unchanged(loaded, origin), guarded(origin, f"score heads by {given.name}"):
+        skill = given() if isinstance(given, type) else given
+        found = np.asarray(skill.scores(loaded, texts, seed))
         heads = len(loaded.heads)
-        is_right = found.ndim == 2 and found.shape[1] == heads and len(found) >= FEWEST_CASES
-        if not is_right or found.dtype.kind not in "fiu" or not np.isfinite(found).all():
+        is_right = found.ndim == 2 and found.shape[1] == heads and found.dtype.kind in "fiu"
+        if not is_right or not np.isfinite(found).all():
             raise PluginError(
-                f"Expected finite numbers [case, head] of the skill {kind.name} of the plug-in "
-                f"{origin}, for at least {FEWEST_CASES} cases and {amount(heads, 'head')}, "
-                f"got {found.dtype} of shape {found.shape}. Repair it, or leave it out."
+                f"Expected finite numbers [case, head] of the skill {given.name} of the plug-in "
+                f"{origin}, for {amount(heads, 'head')}, got {_seen(found)}. Repair it, or leave "
+                "it out."
             )
+    if len(found) < FEWEST_CASES:
+        raise UnsuitedError(
+            f"Expected at least {FEWEST_CASES} cases for the skill {given.name}, got "
+            f"{len(found)} with this model. Give it other texts, or leave it out."
+        )
     return found.astype(float)
+
+
+def _seen(found: np.ndarray) -> str:
+    """What an array is, and how many of its numbers are none."""
+    text = f"{found.dtype} of shape {found.shape}"
+    if found.dtype.kind != "f" or np.isfinite(found).all():
+        return text
+    return f"{text}, of which {amount(int((~np.isfinite(found)).sum()), 'number')} NaN or infinite"

@@ -166,7 +166,7 @@ ARCHITECTURES: Mapping[Family, Architecture] = {
 """Every architecture by its name."""
 
 
-def sizes_of(program: Planting) -> dict[str, Any]:
+def sizes_of(program: Planting, positions: int = POSITIONS) -> dict[str, Any]:
     """The sizes of a model for a program, which has no MLP to speak of.
 
     Raises:
@@ -180,7 +180,7 @@ def sizes_of(program: Planting) -> dict[str, Any]:
         "num_hidden_layers": program.layers,
         "num_attention_heads": program.heads,
         "intermediate_size": 1,
-        "max_position_embeddings": POSITIONS,
+        "max_position_embeddings": positions,
         "tie_word_embeddings": False,
         "pad_token_id": 0,
         "bos_token_id": None,

@@ -5,19 +5,20 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from headcount.core import InputError, check_known
-from headcount.corpora import Corpus, Data, Relation
+from headcount.corpora import Relation
 from headcount.explanation import Effect
 from headcount.importance import Score
 from headcount.measures import Sums
-from headcount.models import Loaded
 from headcount.pruning import Method
+from headcount.skills import Skill
 from headcount.tasks import Task
 from headcount.testing.checks import Check, Checked, Outcome
 from headcount.testing.effect_checks import EFFECT_CHECKS, effect_subject
-from headcount.testing.measure_checks import MEASURE_CHECKS, MapTwin, measure_subject
+from headcount.testing.measure_checks import MEASURE_CHECKS, measure_subject
 from headcount.testing.method_checks import METHOD_CHECKS, method_subject
 from headcount.testing.relation_checks import RELATION_CHECKS, relation_subject
-from headcount.testing.score_checks import SCORE_CHECKS, Twin, score_subject
+from headcount.testing.score_checks import SCORE_CHECKS, score_subject
+from headcount.testing.skill_checks import SKILL_CHECKS, skill_subject
 from headcount.testing.task_checks import TASK_CHECKS, task_subject
 
 
@@ -31,16 +32,50 @@ class Family:
     subject: Callable[..., Any]
     """What checks look at, of a thing."""
 
+    def check(
+        self, thing: Any, *, expected_failures: Mapping[str, str] | None = None, **about: Any
+    ) -> Checked:
+        """Run every check of a thing of this family, and raise if one fails.
+
+        Args:
+            thing: A class of the family, or an object with options of its own.
+            expected_failures: Why some checks fail, by their names.
+            about: What some families take besides. A measure, a score and a skill take `twin`: the
+                same again, as slowly as need be, to compare with. A relation takes `corpus`:
+                sentences that have such links, in place of our English sample. A task takes
+                `data`, what it is made of, and `model`, in place of a random encoder. A skill takes
+                `model`, `texts` and `heads`: the names of the heads of the model that have it.
+
+        Raises:
+            Failed: If a check fails, or one that should fail does not; says what each saw.
+            InputError: If the thing is of another family.
+        """
+        if family_of(thing) is not self:
+            raise InputError(
+                f"Expected a {self.noun}, got the {family_of(thing).noun} {thing.name}. Check it "
+                f"with check_{family_of(thing).noun}."
+            )
+        return checked(thing, expected_failures, **about).raise_failed()
+
 
 FAMILIES: Mapping[str, Family] = {
     Effect.registry: Family("effect", EFFECT_CHECKS, effect_subject),
     Sums.registry: Family("measure", MEASURE_CHECKS, measure_subject),
     Relation.registry: Family("relation", RELATION_CHECKS, relation_subject),
     Score.registry: Family("score", SCORE_CHECKS, score_subject),
+    Skill.registry: Family("skill", SKILL_CHECKS, skill_subject),
     Method.registry: Family("method", METHOD_CHECKS, method_subject),
     Task.registry: Family("task", TASK_CHECKS, task_subject),
 }
 """What is asked of each family, by where its registry is."""
+
+check_effect = FAMILIES[Effect.registry].check
+check_measure = FAMILIES[Sums.registry].check
+check_method = FAMILIES[Method.registry].check
+check_relation = FAMILIES[Relation.registry].check
+check_score = FAMILIES[Score.registry].check
+check_skill = FAMILIES[Skill.registry].check
+check_task = FAMILIES[Task.registry].check
 
 
 def family_of(thing: Any) -> Family:
@@ -70,114 +105,6 @@ def checked(
     family = family_of(thing)
     subject = family.subject(thing, **about)
     return Checked.of(f"the {family.noun} {thing.name}", family.checks, subject, expected_failures)
-
-
-def check_effect(
-    effect: type[Effect], *, expected_failures: Mapping[str, str] | None = None
-) -> Checked:
-    """Check that an effect obeys the laws, finds what is planted and nothing by chance, has words.
-
-    Args:
-        effect: The effect.
-        expected_failures: Why some checks fail, by their names.
-
-    Raises:
-        Failed: If a check fails, or one that should fail does not; says what each saw.
-    """
-    return checked(effect, expected_failures).raise_failed()
-
-
-def check_measure(
-    measure: type[Sums],
-    *,
-    twin: MapTwin | None = None,
-    expected_failures: Mapping[str, str] | None = None,
-) -> Checked:
-    """Check that a measure is sums that add, needs what it says, leaves no trace and has words.
-
-    Args:
-        measure: The measure.
-        twin: The measure again, as slowly as need be, to compare with.
-        expected_failures: Why some checks fail, by their names.
-
-    Raises:
-        Failed: If a check fails, or one that should fail does not; says what each saw.
-    """
-    return checked(measure, expected_failures, twin=twin).raise_failed()
-
-
-def check_method(
-    method: type[Method] | Method, *, expected_failures: Mapping[str, str] | None = None
-) -> Checked:
-    """Check that a method of pruning meets budgets, keeps what a planted model needs, has words.
-
-    Args:
-        method: The method, or its class for its default options.
-        expected_failures: Why some checks fail, by their names.
-
-    Raises:
-        Failed: If a check fails, or one that should fail does not; says what each saw.
-    """
-    return checked(method, expected_failures).raise_failed()
-
-
-def check_relation(
-    relation: type[Relation] | Relation,
-    *,
-    corpus: Corpus | None = None,
-    expected_failures: Mapping[str, str] | None = None,
-) -> Checked:
-    """Check that a relation's links are found where a planted head follows them, and not by chance.
-
-    Args:
-        relation: The relation.
-        corpus: Sentences that have such links; by default those of our English sample treebank.
-        expected_failures: Why some checks fail, by their names.
-
-    Raises:
-        Failed: If a check fails, or one that should fail does not; says what each saw.
-    """
-    return checked(relation, expected_failures, corpus=corpus).raise_failed()
-
-
-def check_score(
-    score: type[Score] | Score,
-    *,
-    twin: Twin | None = None,
-    expected_failures: Mapping[str, str] | None = None,
-) -> Checked:
-    """Check that a score obeys the laws, finds the heads that a planted model needs, has words.
-
-    Args:
-        score: The score, or its class for its default options.
-        twin: The score again, as slowly as need be, to compare with.
-        expected_failures: Why some checks fail, by their names.
-
-    Raises:
-        Failed: If a check fails, or one that should fail does not; says what each saw.
-    """
-    return checked(score, expected_failures, twin=twin).raise_failed()
-
-
-def check_task(
-    task: type[Task] | Task,
-    *,
-    data: Data | None = None,
-    model: Loaded | None = None,
-    expected_failures: Mapping[str, str] | None = None,
-) -> Checked:
-    """Check that a task obeys the laws, that a model learns it, and that it has words.
-
-    Args:
-        task: The task's class, or a task as made for the model.
-        data: What the task is made of; by default some sentences in every column that it reads.
-        model: The model; by default a random encoder, whose head labels tokens.
-        expected_failures: Why some checks fail, by their names.
-
-    Raises:
-        Failed: If a check fails, or one that should fail does not; says what each saw.
-    """
-    return checked(task, expected_failures, data=data, model=model).raise_failed()
 
 
 def parametrize(

@@ -4,10 +4,11 @@ from functools import cache
 
 import torch
 from torch import nn
+from transformers import PreTrainedModel
 
 from headcount.core import Head
 from headcount.models import Loaded
-from headcount.testing.architectures import ARCHITECTURES, Family, sizes_of
+from headcount.testing.architectures import ARCHITECTURES, POSITIONS, Family, sizes_of
 from headcount.testing.known import Known
 from headcount.testing.planted import planted_model, tokenizer
 from headcount.testing.programs import Planted, Program
@@ -58,12 +59,25 @@ def at_random(family: Family = "gpt2", seed: int = 0) -> Known:
 def made_at_random(family: Family = "gpt2", seed: int = 0) -> Known:
     """A model of random weights, which does nothing of the program whose texts it reads."""
     program = program_of(family)
+    model = random_model(program, family, seed)
+    return Known(
+        program,
+        Loaded(model, tokenizer(), f"random {family}"),
+        program.texts(TEXTS, seed),
+        family,
+        seed,
+    )
+
+
+def random_model(
+    program: Program, family: Family, seed: int = 0, positions: int = POSITIONS
+) -> PreTrainedModel:
+    """A model of random weights, of the sizes of one that runs a program."""
     generator = torch.Generator().manual_seed(seed)
-    model = ARCHITECTURES[family].built(program, sizes_of(program)).eval()
+    model = ARCHITECTURES[family].built(program, sizes_of(program, positions)).eval()
     with torch.no_grad():
         for module in model.modules():
             if not isinstance(module, nn.LayerNorm):
                 for each in module.parameters(recurse=False):
                     each.normal_(0, _SPREAD, generator=generator)
-    loaded = Loaded(model, tokenizer(), f"random {family}")
-    return Known(program, loaded, program.texts(TEXTS, seed), family, seed)
+    return model

@@ -54,9 +54,9 @@ SHARP = 2000.0
 """Score of the offset that a head looks at, by 10 more than of the offsets beside it."""
 DECIDES = 1280.0
 """Score of a bit, which decides before what is later."""
-STEP, FAR = 10.0, 400.0
-"""Least difference in score of a key and the one before it, where the last one counts; and where
-the last one counts more than an offset."""
+STEP, FAR, NEAR = 10.0, 400.0, 0.25
+"""Least difference in score of a key and the one before it, where the last one counts; where the
+last one counts more than an offset; and where an offset counts more, but its cosine comes again."""
 
 _PLACES = ("constant", "recent", "cos", "sin")
 _FEATURES = (
@@ -68,13 +68,20 @@ _Rows = Mapping[str, tuple[int, str]]
 """The row of each key, and the number of the stream that it is."""
 
 
-def planted_model(program: Program | Translation, family: Family = "gpt2", seed: int = 0) -> Loaded:
+def planted_model(
+    program: Program | Translation,
+    family: Family = "gpt2",
+    seed: int = 0,
+    positions: int = POSITIONS,
+) -> Loaded:
     """A model that runs a program, with its tokenizer.
 
     Args:
         program: What the heads do.
         family: Architecture.
         seed: Seed of what idle heads look at.
+        positions: Number of tokens that the model takes; of more than 64, only those of a family
+            that turns places can be told apart, and up to 150 of them.
 
     Raises:
         ValueError: If the program is none for the family.
@@ -82,7 +89,7 @@ def planted_model(program: Program | Translation, family: Family = "gpt2", seed:
     sites = {"encoder": "encoder.self", "translator": "decoder.cross"}
     if program.site != sites.get(family, "decoder.self"):
         raise ValueError(f"Expected a program for {family}, got one of {program.site}.")
-    sizes, kind = sizes_of(program), ARCHITECTURES[family]
+    sizes, kind = sizes_of(program, positions), ARCHITECTURES[family]
     model = kind.built(program, sizes)
     rng = np.random.default_rng((3, seed))
     with torch.no_grad():
@@ -262,6 +269,7 @@ class _Query:
                 self.add_offset(planted.offset)
             case "tell":
                 self.add_offset(-1)
+                self.add_later(NEAR, CONSTANTLY)
             case "first":
                 self.add_later(-STEP, CONSTANTLY)
             case "punctuation":

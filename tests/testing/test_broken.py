@@ -21,9 +21,18 @@ from headcount.explanation import Direct, Replacement
 from headcount.importance import Measured, Score, score_column
 from headcount.measures import Attention, Sums
 from headcount.pruning import Ranking, Selection
+from headcount.skills import Skill
 from headcount.tap import Reduction
 from headcount.tasks import Losses, TextsTask
-from headcount.testing import Checked, Failed, check_relation, checked, parametrize
+from headcount.testing import (
+    Checked,
+    Failed,
+    check_relation,
+    check_score,
+    check_skill,
+    checked,
+    parametrize,
+)
 from headcount.testing.checking import FAMILIES
 from headcount.testing.method_checks import BUDGETS
 from headcount.testing.task_checks import reader
@@ -410,6 +419,46 @@ class Mumbling(Last):
     """prunes."""
 
 
+# ------------------------------------------------------------ skills
+
+
+class Even(Skill):
+    """A skill that passes, of which the others are broken copies."""
+
+    name, does, least = "even", "is even by {}", 0.5
+    about, source = "nothing at all", "this test"
+
+    def scores(self, loaded: Any, texts: Any, seed: int) -> Any:
+        return np.zeros((4, len(loaded.heads)))
+
+
+class Narrow(Even):
+    def scores(self, loaded: Any, texts: Any, seed: int) -> Any:
+        return np.zeros((4, 3))
+
+
+class Unseeded(Even):
+    def scores(self, loaded: Any, texts: Any, seed: int) -> Any:
+        return super().scores(loaded, texts, seed) + np.random.default_rng().random()
+
+
+class ByPlace(Even):
+    """It is what a head's number is, whatever the head does."""
+
+    def scores(self, loaded: Any, texts: Any, seed: int) -> Any:
+        return super().scores(loaded, texts, seed) + np.arange(len(loaded.heads))
+
+
+class Marked(Even):
+    def scores(self, loaded: Any, texts: Any, seed: int) -> Any:
+        vars(loaded.model)["touched"] = True
+        return super().scores(loaded, texts, seed)
+
+
+class Speechless(Even):
+    does = "is even"
+
+
 # ------------------------------------------------------------ all
 
 
@@ -458,6 +507,12 @@ class Mumbling(Last):
         (Scribbling, "trace", "the model has other attributes: .*touched"),
         (Last, "separates", "dec.0.0, dec.0.1 kept, where the task needs dec.0.1, dec.1.2"),
         (Mumbling, "words", "the docstring is no sentence: 'prunes.'"),
+        (Narrow, "numbers", r"finite numbers .* of the skill even .*float64 of shape .4, 3."),
+        (Unseeded, "repeats", "when repeated"),
+        (ByPlace, "exchanged", "dec.0.0: 0 in place of 3, when heads change places"),
+        (ByPlace, "chance", "dec.0.1 has 1 .at least 1., above 0.5"),
+        (Marked, "trace", "the model has other attributes: .*touched"),
+        (Speechless, "words", "what it does has no single place"),
         (Never, "links", "none of .* sentences has a link"),
         (Remembering, "order", "sentence [01] has "),
         (Untold, "words", "the first line of the docstring is no sentence: 'links.'"),
@@ -496,3 +551,7 @@ def test_what_fails_is_listed_and_what_should_fail_must() -> None:
         InputError, match="Expected a plug-in .*relation.*, got 3. Only these have checks"
     ):
         checked(3)
+    with pytest.raises(InputError, match="Expected a score, got the relation next. Check it with"):
+        check_score(Never)
+    with pytest.raises(Failed, match="finds failed: .* Saw: no head in place of dec.0.1"):
+        check_skill(Even, heads=["dec.0.1"])

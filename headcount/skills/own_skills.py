@@ -1,0 +1,81 @@
+"""The skills that headcount brings, each by itself, as one of a plug-in is."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Float
+
+from headcount.core import silent
+from headcount.corpora import Corpus
+from headcount.measures import PATTERNS, RepeatedTokens, pattern_means
+from headcount.models import Loaded
+from headcount.skills.function_vectors import Prompts, read_tasks
+from headcount.skills.measuring import LENGTH, TEXTS, FewShot, Found
+from headcount.skills.needles import Needles
+from headcount.skills.options import SkillOptions
+from headcount.skills.skill import Skill
+from headcount.vocabulary import SKILLS, SkillEntry
+
+
+@dataclass(frozen=True)
+class OwnSkill(Skill):
+    """A skill whose words are in the vocabulary, and whose options are those of the command."""
+
+    options: SkillOptions = SkillOptions()
+
+    @classmethod
+    def entry(cls) -> SkillEntry:
+        """What tables and pages call it."""
+        return SKILLS[cls.name]
+
+    def asked(self, seed: int) -> SkillOptions:
+        """The options, with a seed."""
+        return replace(self.options, seed=seed)
+
+
+class Retrieval(OwnSkill):
+    """Cases are needles that the model found."""
+
+    name = "retrieval"
+
+    def scores(  # noqa: D102
+        self, loaded: Loaded, texts: Corpus, seed: int
+    ) -> Float[np.ndarray, "case head"]:
+        needles = Needles(loaded, [each.text for each in texts], self.asked(seed))
+        return Found(loaded, needles, silent).score.value_NH
+
+
+class FunctionVector(OwnSkill):
+    """Cases are prompts of the few-shot tasks that the model does."""
+
+    name = "function_vector"
+
+    def scores(  # noqa: D102
+        self, loaded: Loaded, texts: Corpus, seed: int
+    ) -> Float[np.ndarray, "case head"]:
+        prompts = Prompts(loaded, read_tasks(self.options.tasks), self.asked(seed))
+        return FewShot(loaded, prompts, self.options, silent).score.value_NH
+
+
+class Induction(OwnSkill):
+    """Cases are texts of repeated random tokens."""
+
+    name = "induction"
+
+    def scores(  # noqa: D102
+        self, loaded: Loaded, texts: Corpus, seed: int
+    ) -> Float[np.ndarray, "case head"]:
+        tokens = RepeatedTokens.draw(loaded, LENGTH, TEXTS, seed, self.options.first)
+        return pattern_means(loaded, tokens)[0][PATTERNS.index(self.name)]
+
+
+class DuplicateToken(Induction):
+    """Cases are texts of repeated random tokens."""
+
+    name = "duplicate_token"
+
+
+class PreviousToken(Induction):
+    """Cases are texts of repeated random tokens."""
+
+    name = "previous_token"

@@ -15,3 +15,6 @@ from .staging import may_replace as may_replace
 from .staging import state_of as state_of
 from .surviving_roles import DenseAnalysis as DenseAnalysis
 from .surviving_roles import analysed_corpus as analysed_corpus
+from .verdict import judged_on as judged_on
+from .verdict import loading as loading
+from .verdict import verdict as verdict

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from headcount import numbers
+from headcount.artifact.verdict import loading, verdict_table
 from headcount.core import (
     Block,
     Code,
@@ -37,6 +38,7 @@ def head_card(record: PruneRecord) -> Document:
     return Document(
         f"{record.model}, {_left(record)}",
         (
+            verdict_table(record),
             *_about(record),
             *_heads(record),
             *measured_blocks(record),
@@ -77,9 +79,8 @@ def _about(record: PruneRecord) -> Iterator[Block]:
             "model as teacher; budget, scores and compensation refer to the model before this "
             "training"
         )
-    yield Text(f"{made}. Loads with headcount, or with transformers alone:")
-    yield Code("headcount.load(folder)")
-    yield Code(f"{record.auto_class}.from_pretrained(folder, trust_remote_code=True)")
+    yield Text(f"{made}. Loads with headcount, or without it:")
+    yield from map(Code, ["headcount.load(folder)", *loading(record)])
 
 
 def _options(arguments: Mapping[str, Any]) -> str:
@@ -106,13 +107,17 @@ def _texts(given: Any) -> list[str]:
 def _budget(limit: Mapping[str, Any]) -> str:
     """The budget as the user gave it.
 
-    >>> _budget({"keep": {"encoder.self": 10, "decoder.cross": 20}}), _budget({"max_drop": 0.3})
-    ('keep 10 at encoder.self, 20 at decoder.cross', 'max drop 0.3')
+    >>> _budget({"keep": {"encoder.self": 10, "decoder.cross": 20}})
+    'keep 10 at encoder.self, 20 at decoder.cross'
+    >>> _budget({"speedup": 1.2, "max_drop": "1%"})
+    'speedup 1.2, max drop 1%'
     """
-    (name, value), *_ = limit.items()
-    if isinstance(value, Mapping):
-        value = ", ".join(f"{number} at {site}" for site, number in value.items())
-    return f"{name.replace('_', ' ')} {value}"
+    parts = []
+    for name, value in limit.items():
+        if isinstance(value, Mapping):
+            value = ", ".join(f"{number} at {site}" for site, number in value.items())
+        parts.append(f"{name.replace('_', ' ')} {value}")
+    return ", ".join(parts)
 
 
 def _heads(record: PruneRecord) -> Iterator[Block]:

@@ -3,25 +3,23 @@
 Its section holds which heads the pruned model keeps, and every number before and after.
 """
 
-import math
 from collections.abc import Iterable
 from typing import final
 
 from headcount import numbers
 from headcount.artifact.card import measured_blocks
-from headcount.core import Document, Heading, Text, Warned
+from headcount.artifact.verdict import loading, verdict, verdict_table
+from headcount.core import Code, Document, Heading, Text, Warned
 from headcount.pages import Keeping, PagePart, kept_table
-from headcount.results import METRICS, Analysis, PruneRecord, pruned_warnings
-
-DATA = (("test", "test data"), ("dev", "development data"))
-"""Data sets of a record in the order of the page, with their names."""
+from headcount.results import Analysis, PruneRecord, pruned_warnings
 
 
 def _pruned_answer(run: Analysis) -> str:
     """How many heads were pruned at which loss, for the opening; empty without a pruned model."""
     if run.pruned is None:
         return ""
-    return " ".join([_opening(run.pruned), *_drop(run.pruned)])
+    lines = [f"{word}: {text}." for word, text in verdict(run.pruned)]
+    return " ".join([_opening(run.pruned), *lines])
 
 
 def _opening(record: PruneRecord) -> str:
@@ -33,22 +31,6 @@ def _opening(record: PruneRecord) -> str:
         return opening
     updates = numbers.of(record.trained_on, "update", "updates")
     return f"{opening} Then the model was trained for {updates} with the dense one as teacher."
-
-
-def _drop(record: PruneRecord) -> list[str]:
-    """The change of the score, on test data if there is any."""
-    for key, data in DATA:
-        if key in record.data_sets:
-            change = record.data_sets[key].score
-            name = METRICS.get(change.name, change.name)
-            name = "the loss" if name == "loss" else name
-            before, after, by, interval, _ = change.cells
-            may_be_chance = change.low <= 0 <= change.high
-            verb = "goes" if may_be_chance else "rises" if change.change > 0 else "drops"
-            ends = f" (95\u202f% {interval})" if math.isfinite(change.low) else ""
-            ends += ", which may be chance" if may_be_chance else ""
-            return [f"On {data}, {name} {verb} from {before} to {after}, a change of {by}{ends}."]
-    return []
 
 
 def _pruned(run: Analysis) -> tuple[Keeping, ...]:
@@ -84,7 +66,9 @@ def pruned_document(run: Analysis) -> Document | None:
     return Document(
         "Before and after pruning",
         (
-            Text(_pruned_answer(run), "lede"),
+            Text(_opening(record), "lede"),
+            verdict_table(record),
+            *map(Code, loading(record)),
             *measured_blocks(record),
             Heading("Which functions survive"),
             Text("Number of heads by what leads them in the dense model."),

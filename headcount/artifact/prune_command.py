@@ -1,7 +1,7 @@
 """Commands that choose heads to prune: prune, curve."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated
@@ -49,25 +49,43 @@ from headcount.training import FinetuneConfig
 
 @dataclass(frozen=True)
 class BudgetArguments:
-    """How many heads to keep: one of these."""
+    """How many heads to keep, or how small, fast and good the model must be; several at once."""
 
     keep: tuple[int, ...] = ()
     """Number of heads to keep, in total or, with --site, one number per site."""
+    speedup: float | None = None
+    """Keep as many heads as possible while one forward pass is this many times as fast as the dense
+    model's, e.g. 1.2, in the case that is timed."""
+    size: str | None = None
+    """Keep as many heads as possible while the weights take at most this share of the dense model's
+    bytes, e.g. 80%."""
+    max_drop: str | None = None
+    """Largest drop of the score on --dev, in its unit or, as 1%, of the dense model's score; the
+    upper end of its 95 % interval counts. Alone, it keeps as few heads as possible."""
+    latency: float | None = None
+    """Keep as many heads as possible while one forward pass of the compact model, without
+    search or generation, takes at most this many ms on the --dev example of median length."""
     share: float | None = None
     """Share of the prunable heads to keep."""
     keep_cache: float | None = None
     """Keep as many heads as possible whose keys and values take at most this share of the
     cache's bytes; entire key/value groups are pruned."""
-    max_drop: float | None = None
-    """Keep as few heads as possible while the score on --dev drops by at most this."""
-    latency: float | None = None
-    """Keep as many heads as possible while one forward pass of the compact model, without
-    search or generation, takes at most this many ms on the --dev example of median length."""
 
-    @property
-    def limits(self) -> tuple[float | None, ...]:
-        """All budgets but a number of heads, in the order of `BudgetSpec`."""
-        return self.share, self.keep_cache, self.max_drop, self.latency
+    def spec(self, sites: Sequence[str]) -> "pruning.BudgetSpec":
+        """The budget.
+
+        Raises:
+            InputError: If there is none, or one that no model can meet.
+        """
+        return pruning.BudgetSpec(
+            self.to_keep(sites),
+            self.share,
+            self.keep_cache,
+            self.max_drop,
+            self.latency,
+            self.speedup,
+            None if self.size is None else pruning.part(self.size),
+        )
 
     def to_keep(self, sites: Sequence[str]) -> "pruning.Keep | None":
         """The number of heads to keep, in total or site by site."""
@@ -92,6 +110,28 @@ class BudgetArguments:
         if keep is None:
             return None
         return total - (keep if isinstance(keep, int) else sum(keep.values()))
+
+
+@dataclass(frozen=True)
+class TimingArguments:
+    """In which case the pruned model is timed beside the dense one."""
+
+    speed: bool = True
+    """Time one forward pass of both models, in turns, once the model is pruned."""
+    batch: int = pruning.TIMING.batch[0]
+    """Number of examples of the pass that is timed."""
+    length: int | None = None
+    """Number of tokens of each example; the median of --dev by default."""
+
+    def options(self) -> "speed.Options":
+        """The case."""
+        length = () if self.length is None else (self.length,)
+        return replace(pruning.TIMING, batch=(self.batch,), length=length)
+
+    def check(self) -> None:
+        """Check that the case can be run by some model."""
+        options = self.options()
+        replace(options, length=options.length or (1,)).check_sizes()
 
 
 @dataclass(frozen=True)
@@ -174,6 +214,7 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
     """Follow a paper: voita2019, michel2019 or li2021; nothing is folded or rescaled."""
     budget: Annotated[BudgetArguments, *group("budget")] = field(default_factory=BudgetArguments)
     on: Annotated[TrialArguments, *group("task and data")] = field(kw_only=True)
+    timing: Annotated[TimingArguments, *group("speed")] = field(default_factory=TimingArguments)
     one_per_group: Path | None = None
     """Folder of `headcount cluster` of this model: keep at least one head of each group of heads
     that look at the same places, as far as the budget allows."""
@@ -213,9 +254,11 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
         if self.compensation.recover or pruning.is_trained(self.options):
             check_single_process()
         self.on.check()
-        keep = self.budget.to_keep(self.on.site)
-        pruning.check_budget(keep, *self.budget.limits)
-        self.on.check_heads(keep, self.survival.analysis)
+        spec = self.budget.spec(self.on.site)
+        if spec.speedup is not None and not self.timing.speed:
+            raise InputError("Expected to time models for --speedup. Leave --no-speed out.")
+        self.timing.check()
+        self.on.check_heads(self.budget.to_keep(self.on.site), self.survival.analysis)
         self.compensation.recovery()
         self.survival.check()
         is_mended = self.compensation.fold or self.compensation.rescale
@@ -270,9 +313,10 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
             read.loaded,
             read.splits,
             self.chosen,
-            keep=pruning.BudgetSpec(self.budget.to_keep(self.on.site), *self.budget.limits),
+            keep=self.budget.spec(self.on.site),
             compensation=self.compensation.stages(mend=self.preset is None),
             settings=self.on.settings(artifact.state_of(self.out), progress, roles),
+            timing=self.timing.options() if self.timing.speed else None,
         )
         if not is_main_process():
             return pruned.record
@@ -305,7 +349,13 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
         for each in pipeline.stages:
             kept = "kept" if each.kept else "not kept"
             console.print(f"{each.stage:<31} loss {each.before:.4f} -> {each.after:.4f}  {kept}")
+        for word, text in artifact.verdict(found):
+            console.print(f"{word}: {text}")
+        console.print(f"Load it: {artifact.loading(found)[-1]}")
+        told = () if pipeline.control else (artifact.judged_on(found),)
         for name, change in found.data_sets.items():
+            if name in told:
+                continue
             beside, score = "", change.score
             if pipeline.control is not None:
                 control = pipeline.control.data_sets[name]

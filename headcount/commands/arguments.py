@@ -368,7 +368,7 @@ def recorded(command: Any) -> dict[str, Any]:
     return found
 
 
-_BESIDE = ("how", "budget", "compensation", "survival", "reading")
+_BESIDE = ("how", "budget", "timing", "compensation", "survival", "reading")
 """Fields of commands that are groups of options."""
 
 

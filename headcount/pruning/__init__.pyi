@@ -1,9 +1,12 @@
 from .before_after import changes as changes
 from .before_after import few_in as few_in
-from .budget import Keep as Keep
 from .budget import Units as Units
 from .budget import check_prunable as check_prunable
 from .budget import share as share
+from .budget_spec import TIMING as TIMING
+from .budget_spec import BudgetSpec as BudgetSpec
+from .budget_spec import Keep as Keep
+from .budget_spec import part as part
 from .command import TrialArguments as TrialArguments
 from .command import check_calibration as check_calibration
 from .compensation import Compensation as Compensation
@@ -17,7 +20,6 @@ from .curves import curve as curve
 from .curves import trained as trained
 from .document import curve_of as curve_of
 from .document import numbers_table as numbers_table
-from .limit import BudgetSpec as BudgetSpec
 from .methods.ablation import Greedy as Greedy
 from .methods.by_score import BY_SCORE as BY_SCORE
 from .methods.by_score import Random as Random
@@ -39,7 +41,6 @@ from .options import METHOD_OPTIONS as METHOD_OPTIONS
 from .options import METHODS as METHODS
 from .options import AutoOptions as AutoOptions
 from .options import MethodOptions as MethodOptions
-from .options import check_budget as check_budget
 from .options import is_trained as is_trained
 from .options import li2021 as li2021
 from .options import method_names as method_names

@@ -2,24 +2,17 @@
 
 import hashlib
 import json
-import operator
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import SupportsIndex, final
+from typing import final
 
 from headcount.compaction import compact
 from headcount.core import Head, Heads, InputError, LayerId, Plan, amount
 from headcount.models import Loaded
-from headcount.pruning.options import check_share
+from headcount.pruning.budget_spec import GivenKeep, Keep, check_share, dense
 from headcount.tap import Anatomy
-
-Keep = Mapping[str, int] | int
-"""Number of heads to keep: in all, or at each site named (other sites keep all heads)."""
-
-GivenKeep = Mapping[str, SupportsIndex] | SupportsIndex
-"""`Keep` as a caller may give it: NumPy's whole numbers are accepted too."""
 
 Unit = tuple[Head, ...]
 """Heads that are pruned together."""
@@ -242,22 +235,6 @@ def by_site(units: Units, keep: GivenKeep) -> Mapping[str | None, int]:
                 f"{_by_single_heads(units, site, number)}"
             )
     return budgets
-
-
-def dense(keep: GivenKeep) -> Keep:
-    """The same budget in Python's own integers.
-
-    Raises:
-        InputError: for anything except whole numbers.
-    """
-    try:
-        if isinstance(keep, Mapping):
-            return {site: operator.index(number) for site, number in keep.items()}
-        return operator.index(keep)
-    except TypeError:
-        raise InputError(
-            f"Expected a whole number of heads to keep, or one for every site, got {keep!r}."
-        ) from None
 
 
 def share(units: Units, part: int | float) -> int:

@@ -1,25 +1,25 @@
-"""Limit: a budget as a user gives it, and the choice of heads that meets it.
+"""Limit: the choice of heads that meets a budget.
 
-A budget is a number of heads, a share, a share of the cache, a number for each site, the fewest
-heads whose score drops no further than allowed, or the most heads that are fast enough. The last
-two are searched by bisection: the method chooses heads for each budget tried. Measurements are
-saved in the state folder, if there is one, so that a killed search resumes and ends with the same
-budget.
+A budget that is no number of heads is searched by bisection: the fewest heads whose score drops no
+further than allowed, or the most heads that are small and fast enough. The method chooses heads for
+each number tried. Measurements are saved in the state folder, if there is one, so that a killed
+search resumes and ends with the same number.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import final
 
 from headcount.core import InputError, Kept, amount
 from headcount.models import signature
-from headcount.pruning.before_after import drop, evaluate_gated
-from headcount.pruning.budget import GivenKeep, Keep, Units, by_site, dense, share
+from headcount.pruning.before_after import changes, evaluate_gated
+from headcount.pruning.budget import Units, by_site, share
+from headcount.pruning.budget_spec import BudgetSpec, Keep, dense
 from headcount.pruning.context import PruningContext
 from headcount.pruning.methods.method import Method, Selection
 from headcount.pruning.methods.registry import chosen
-from headcount.pruning.options import check_budget
+from headcount.results import DATA_SETS, MetricChange
 from headcount.speed import Machine
 from headcount.tap import Anatomy, input_device
 from headcount.tasks import Evaluation, Task
@@ -70,47 +70,19 @@ def last_within(
     return Found(budgets[within], tried)
 
 
-@final
-@dataclass(frozen=True)
-class BudgetSpec:
-    """Exactly one of five kinds of budget for `prune`.
-
-    >>> BudgetSpec(max_drop=0.3).keep is None
-    True
+def number_of_heads(limit: BudgetSpec, units: Units, anatomy: Anatomy) -> Keep | None:
+    """The number of heads that a budget names, or None if it must be searched.
 
     Raises:
-        InputError: for none, several, or an invalid limit.
+        InputError: if the units can't meet it; the error names the nearest possible number.
     """
-
-    keep: GivenKeep | None = None
-    """Number of heads to keep."""
-    share: float | None = None
-    """Share of the prunable heads to keep."""
-    cache: float | None = None
-    """Largest share of the bytes of the key/value cache; entire groups are pruned."""
-    max_drop: float | None = None
-    """Largest drop of the score on the development set, in the score's unit."""
-    latency: float | None = None
-    """Largest latency of the compact model, in milliseconds."""
-
-    def __post_init__(self) -> None:
-        check_budget(self.keep, self.share, self.cache, self.max_drop, self.latency)
-        if self.keep is not None:
-            object.__setattr__(self, "keep", dense(self.keep))
-
-    def budget(self, units: Units, anatomy: Anatomy) -> Keep | None:
-        """The number of heads to keep, or None if it must be searched.
-
-        Raises:
-            InputError: if the units can't meet it; the error names the nearest possible number.
-        """
-        keep = share(units, self.share) if self.share is not None else self.keep
-        if self.cache is not None:
-            keep = _cached(units, anatomy, self.cache)
-        if keep is None:
-            return None
-        by_site(units, keep)
-        return dense(keep)
+    keep = share(units, limit.share) if limit.share is not None else limit.keep
+    if limit.cache is not None:
+        keep = _cached(units, anatomy, limit.cache)
+    if keep is None:
+        return None
+    by_site(units, keep)
+    return dense(keep)
 
 
 def _cached(units: Units, anatomy: Anatomy, part: float) -> int:
@@ -165,13 +137,24 @@ class Chosen:
     """What the search tried; None if there was no search."""
 
 
+Cost = Callable[[Selection], float]
+"""What a compact model costs: it grows with the number of heads."""
+
+COSTS = {
+    "latency": "a latency in ms",
+    "speedup": "a share of the dense model's time",
+    "size": "a share of the bytes of the dense model's weights",
+}
+"""What is measured for each limit on costs."""
+
+
 def choose(
     limit: BudgetSpec,
     method: Method,
     context: PruningContext,
     dev: Task,
     base: Evaluation,
-    latency: Callable[[Selection], float] | None = None,
+    costs: Mapping[str, Cost] | None = None,
 ) -> Chosen:
     """The heads that a method keeps under a limit.
 
@@ -181,55 +164,88 @@ def choose(
         context: the model and data to choose with.
         dev: the development set on which a drop of the score is searched.
         base: the dense model's evaluation on it.
-        latency: function that times the compact model of a selection, in milliseconds; needed only
-            if the limit is a latency.
+        costs: function that measures the compact model of a selection, for every limit on costs;
+            see `COSTS`.
 
     Raises:
         InputError: if the limit can't be met, or the state belongs to another search.
     """
-    keep = limit.budget(context.units, context.loaded.anatomy)
-    if keep is not None:
+    keep = number_of_heads(limit, context.units, context.loaded.anatomy)
+    if keep is not None and not limit.costs:
         return Chosen(chosen(method, context, keep), keep)
-    budgets, largest, what = _search_space(limit, context.units.possible(), dev)
-    selections: dict[int, Selection] = {}
-
-    def measured(selection: Selection) -> float:
-        if limit.max_drop is not None:
-            measured = context.watched(dev, "gated model on dev")
-            after = evaluate_gated(selection.loaded, selection.plan, measured, context.max_tokens)
-            return drop(dev, base, after)
-        assert latency is not None
-        return latency(selection)
-
-    file = context.state and context.state / "limit.json"
-    key = _key(limit, method, context, dev)
-    if limit.latency is not None:  # milliseconds hold for one machine
-        on = Machine.of(context.loaded.model)
-        key = f"{key}|on:name {on.name}, cores {on.cores}, threads {on.threads}"
-    kept = Kept(file, key, "the search of a budget", float)
-
-    def measure(number: int) -> float:
-        selection = chosen(method, context, number)
-        if (value := measured(selection)) <= largest:
-            selections.clear()  # keep only the last within: each can hold its own weights
-            selections[number] = selection
-        return value
-
-    found = last_within(
-        budgets, lambda number: kept.once(str(number), partial(measure, number)), largest, what
-    )
-    selection = selections.get(found.keep) or chosen(method, context, found.keep)
-    return Chosen(selection, found.keep, found)
+    possible = context.units.possible()
+    if isinstance(keep, int):
+        possible = [number for number in possible if number <= keep]
+    search = _Search.of(limit, method, context, dev)
+    if not limit.costs:
+        largest, what = limit.largest_drop(dev.score(base)), f"a drop of {dev.metric}"
+        cost = partial(_drop, context, dev, base)
+        return search.chosen(search.last("max_drop", possible[::-1], cost, largest, what))
+    assert costs is not None
+    found = Found(possible[-1], {})
+    for name in limit.costs:
+        found = search.last(name, possible, costs[name], largest_cost(limit, name), COSTS[name])
+        possible = possible[: possible.index(found.keep) + 1]
+    return search.chosen(found)
 
 
-def _search_space(
-    limit: BudgetSpec, possible: list[int], dev: Task
-) -> tuple[list[int], float, str]:
-    """Budgets in the order of the search, the largest value within the limit, and its name."""
-    if limit.max_drop is not None:
-        return possible[::-1], limit.max_drop, f"a drop of {dev.metric}"
-    assert limit.latency is not None
-    return possible, limit.latency, "a latency in ms"
+def largest_cost(limit: BudgetSpec, name: str) -> float:
+    """The largest cost that a limit allows, in the unit that `COSTS` names."""
+    if limit.speedup is not None and name == "speedup":
+        return 1 / limit.speedup
+    return float(getattr(limit, name))
+
+
+def _drop(context: PruningContext, dev: Task, base: Evaluation, selection: Selection) -> float:
+    """The upper end of the drop's interval, with gates; the drop itself where that is unknown."""
+    task = context.watched(dev, "gated model on dev")
+    after = evaluate_gated(selection.loaded, selection.plan, task, context.max_tokens)
+    return changes(dev, base, after, seed=context.seed).score.largest_drop
+
+
+@final
+@dataclass(frozen=True)
+class _Search:
+    """Searches numbers of heads, and remembers what it measured."""
+
+    method: Method
+    context: PruningContext
+    kept: Kept[float]
+    """Measured number by limit and number of heads."""
+    selections: dict[int, Selection] = field(default_factory=dict)
+    """The last choice within a limit: each can hold weights of its own."""
+
+    @classmethod
+    def of(cls, limit: BudgetSpec, method: Method, context: PruningContext, dev: Task) -> "_Search":
+        """A search that resumes from the context's state."""
+        file = context.state and context.state / "limit.json"
+        key = _key(limit, method, context, dev)
+        if {"latency", "speedup"}.intersection(limit.costs):  # times hold for one machine
+            on = Machine.of(context.loaded.model)
+            key = f"{key}|on:name {on.name}, cores {on.cores}, threads {on.threads}"
+        return cls(method, context, Kept(file, key, "the search of a budget", float))
+
+    def last(
+        self, name: str, budgets: Sequence[int], cost: Cost, largest: float, what: str
+    ) -> Found:
+        """The last of some numbers of heads that is within a limit; see `last_within`."""
+
+        def measure(number: int) -> float:
+            selection = chosen(self.method, self.context, number)
+            if (value := cost(selection)) <= largest:
+                self.selections.clear()
+                self.selections[number] = selection
+            return value
+
+        def once(number: int) -> float:
+            return self.kept.once(f"{name} {number}", partial(measure, number))
+
+        return last_within(budgets, once, largest, what)
+
+    def chosen(self, found: Found) -> Chosen:
+        """The heads of the number that a search found."""
+        selection = self.selections.get(found.keep)
+        return Chosen(selection or chosen(self.method, self.context, found.keep), found.keep, found)
 
 
 def _key(limit: BudgetSpec, method: Method, context: PruningContext, dev: Task) -> str:
@@ -247,37 +263,46 @@ def _key(limit: BudgetSpec, method: Method, context: PruningContext, dev: Task) 
 
 
 def kept_limit(
-    limit: BudgetSpec, drops: Mapping[str, float], latency: float | None
+    limit: BudgetSpec, scores: Mapping[str, MetricChange], costs: Mapping[str, float]
 ) -> dict[str, bool] | None:
-    """Whether a drop is met on every data set, or a latency; None for a fixed budget.
+    """Whether the final model meets each limit, a drop on every data set; None without any limit.
 
     Args:
-        limit: the requested limit.
-        drops: drop of the score on every data set.
-        latency: latency of the final model in ms, if a latency was requested.
+        limit: the requested limits.
+        scores: change of the score on every data set.
+        costs: cost of the final model for every limit on costs; see `COSTS`.
     """
+    found = {name: cost <= largest_cost(limit, name) for name, cost in costs.items()}
     if limit.max_drop is not None:
-        return {name: drop <= limit.max_drop for name, drop in drops.items()}
-    if limit.latency is not None:
-        assert latency is not None
-        return {"latency": latency <= limit.latency}
-    return None
+        for name, each in scores.items():
+            found[name] = each.largest_drop <= limit.largest_drop(each.before)
+    return found or None
 
 
 def broken_limit(
-    limit: BudgetSpec, kept: Mapping[str, bool] | None, latency: float | None
+    limit: BudgetSpec, kept: Mapping[str, bool] | None, costs: Mapping[str, float]
 ) -> list[str]:
-    """Warnings for the user if the final model misses its limit or could not be checked."""
+    """Warnings for the user if the final model misses a limit or could not be checked."""
     if kept is None:
         return []
-    if latency is not None:
-        slower = f"the model, timed again, takes {latency:.4g} ms, more than {limit.latency}"
-        return [] if kept["latency"] else [slower]
+    missed = {
+        "latency": "the model, timed again, takes {:.4g} ms, more than {}",
+        "speedup": "the model, timed again, takes {:.1%} of the dense model's time, more than the "
+        "{:.1%} of --speedup",
+        "size": "the model has {:.1%} of the bytes of the dense one, more than {:.1%}",
+    }
     found = [
-        f"the drop on --{name} exceeds {limit.max_drop}, since the budget was searched on --dev "
-        "with gates only"
-        for name, is_within in kept.items()
-        if not is_within
+        missed[name].format(cost, largest_cost(limit, name))
+        for name, cost in costs.items()
+        if not kept[name]
+    ]
+    if limit.max_drop is None:
+        return found
+    why = "other limits chose the heads" if limit.costs else "heads were chosen on --dev, gated"
+    found += [
+        f"the drop on --{name} may exceed {limit.max_drop}, since {why}"
+        for name in DATA_SETS
+        if not kept.get(name, True)
     ]
     if "test" not in kept:
         found.append("no --test was given, so the drop holds only for the data it was searched on")

@@ -21,7 +21,7 @@ from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass, replace
 from functools import cache
-from math import inf, isfinite
+from math import inf
 from typing import ClassVar
 
 from headcount.core import InputError, Registry, check_choice, check_known
@@ -208,49 +208,6 @@ def options_of_method(name: str) -> type[MethodOptions]:
         return METHOD_OPTIONS[name]
     check_known("a method", name, method_names())
     return METHODS[name] if name in METHODS else _by_score(SCORES[name])
-
-
-def check_budget(
-    keep: object,
-    share: float | None,
-    cache: float | None,
-    max_drop: float | None,
-    latency: float | None,
-) -> None:
-    """Check that there is exactly one budget, and that it is a possible one for some model.
-
-    Raises:
-        InputError: If there is none, or several, or a number that no model can meet.
-    """
-    budgets = {"--keep": keep, "--share": share, "--keep-cache": cache}
-    budgets |= {"--max-drop": max_drop, "--latency": latency}
-    given = [name for name, value in budgets.items() if value is not None]
-    if len(given) != 1:
-        raise InputError(
-            f"Expected one budget out of {', '.join(list(budgets)[:-1])} and --latency, got "
-            f"{' and '.join(given) or 'none'}. Give exactly one of them."
-        )
-    if share is not None:
-        check_share(share)
-    if cache is not None and not 0 < cache <= 1:
-        raise InputError(f"Expected a share of the cache above 0 and up to 1, got {cache}.")
-    if max_drop is not None and not isfinite(max_drop):
-        raise InputError(f"Expected a finite largest drop, got {max_drop}.")
-    if latency is not None and not 0 < latency < inf:
-        raise InputError(f"Expected a finite latency above 0 ms, got {latency}.")
-
-
-def check_share(part: int | float) -> None:
-    """Check that a share of heads lies between 0 and 1.
-
-    Raises:
-        InputError: If it does not.
-    """
-    if not 0 <= part <= 1:
-        raise InputError(
-            f"Expected a share of heads to keep between 0 and 1, got {part}. To keep a number of "
-            "heads, use keep."
-        )
 
 
 def voita2019(sites: Sequence[str], task: str) -> L0Options:

@@ -11,14 +11,14 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, final
 
-import numpy as np
 from transformers import PreTrainedModel
 
-from headcount.compaction import check_lists, compact, unlisted
-from headcount.core import InputError, ModelError, Plan, Progress, brief_repr, by_one, options_of
+from headcount.compaction import check_lists, unlisted
+from headcount.core import InputError, ModelError, Plan, Progress, brief_repr, options_of
 from headcount.models import Loaded, as_loaded, revision
 from headcount.pruning.before_after import changes, few_in, slices
-from headcount.pruning.budget import GivenKeep, Units, check_prunable, dense
+from headcount.pruning.budget import Units, check_prunable
+from headcount.pruning.budget_spec import BudgetSpec, GivenKeep, dense
 from headcount.pruning.compensation import Compensation, run_stages
 from headcount.pruning.context import (
     PruneSettings,
@@ -27,8 +27,9 @@ from headcount.pruning.context import (
     losses_of,
     protected_heads,
 )
-from headcount.pruning.limit import BudgetSpec, Chosen, broken_limit, choose, kept_limit
-from headcount.pruning.methods.method import Method, Selection, check_finetunings
+from headcount.pruning.costs import Costs, compacted
+from headcount.pruning.limit import Chosen, broken_limit, choose, kept_limit, number_of_heads
+from headcount.pruning.methods.method import Method, check_finetunings
 from headcount.pruning.methods.registry import as_method, chosen
 from headcount.results import (
     CeilingRecord,
@@ -41,8 +42,7 @@ from headcount.results import (
     PruneRecord,
     SliceChange,
 )
-from headcount.speed import cache_record, ceiling, latency
-from headcount.tap import input_device
+from headcount.speed import Options, cache_record, ceiling, size_record
 from headcount.tasks import Evaluation, Task, TaskSplits, evaluate
 from headcount.training import finetune
 
@@ -75,16 +75,6 @@ def control(
 
 def _loss(loaded: Loaded, dev: Task, context: PruningContext) -> float:
     return evaluate(loaded.model, context.watched(dev, "control on dev"), context.max_tokens).loss
-
-
-def milliseconds(loaded: Loaded, task: Task, rounds: int = 9) -> float:
-    """Median time over rounds of one forward pass with the example of median length alone.
-
-    In translation, the reference is the decoder's input, without a search.
-    """
-    median = np.argsort(task.length_N, kind="stable")[task.num_examples // 2]
-    inputs = task.batch(median[None]).to(input_device(loaded.model)).inputs
-    return by_one(lambda: 1000 * latency(loaded.model, inputs, rounds))
 
 
 @final
@@ -151,6 +141,8 @@ class Pruning:
     """The test set to measure on, which no choice depends on."""
     stages: Compensation = field(default_factory=Compensation)
     """The stages that follow the choice."""
+    timing: Options | None = None
+    """The case in which the pruned model is timed beside the dense one; None to time nothing."""
 
     def run(self) -> Pruned:
         """Choose heads, compensate, cut them out, and measure.
@@ -171,26 +163,25 @@ class Pruning:
         """The same, without the stage in errors."""
         loaded, start = self.context.loaded, perf_counter()
         self._check()
+        costs = Costs(self.limit, self.context, self.dev, self.timing)
+        measures = costs.checked()
         tasks = {"dev": self.dev} | ({} if self.test is None else {"test": self.test})
         before = self._evaluated("dense model", loaded, tasks)
-        chosen = choose(
-            self.limit, self.method, self.context, self.dev, before["dev"], self._latency
-        )
+        chosen = choose(self.limit, self.method, self.context, self.dev, before["dev"], measures)
         plan = replace(chosen.selection.plan, model=revision(loaded.model))
         check_lists(loaded.model, loaded.heads, plan)
         if self.context.state is not None:
             plan.write(self.context.state / "plan.json")
         done = run_stages(chosen.selection, self.stages, self.context, self.dev)
         with self._step("cut"):
-            smaller = _compact(done.loaded, plan, plan.model)
+            smaller = compacted(done.loaded, plan, plan.model)
             possible, cache = self._ceiling(plan), cache_record(loaded, smaller)
         after = self._evaluated("pruned model", smaller, tasks)
         compared = self._compared(tasks, before, after)
-        limit = self.limit
-        latency = None if limit.latency is None else milliseconds(smaller, self.dev)
-        within_limit = kept_limit(
-            limit, {name: each.score.drop for name, each in compared.items()}, latency
-        )
+        size, speed = size_record(loaded, smaller), costs.speed(smaller)
+        paid = costs.paid(smaller, size, speed)
+        changed = {name: each.score for name, each in compared.items()}
+        within_limit = kept_limit(self.limit, changed, paid)
         control = self._control(tasks, before, after)
         record = PruneRecord(
             model=Path(loaded.name).name,
@@ -203,15 +194,17 @@ class Pruning:
                 stages=done.results,
                 facts=done.facts,
                 within_limit=within_limit,
-                latency_ms=latency,
+                latency_ms=paid.get("latency"),
                 control=control,
                 seconds=round(perf_counter() - start, 1),
             ),
             ceiling=possible,
+            size=size,
             cache=cache,
+            speed=speed,
             data_sets=compared,
             warnings=(
-                *broken_limit(limit, within_limit, latency),
+                *broken_limit(self.limit, within_limit, paid),
                 *few_in(tasks),
                 *losses_of(plan, loaded, self.context.roles, chosen.selection.scores),
             ),
@@ -220,15 +213,12 @@ class Pruning:
 
     def _check(self) -> None:
         """Raise the errors of impossible requests before time is spent on them."""
-        self.limit.budget(self.context.units, self.context.loaded.anatomy)
+        context = self.context
+        number_of_heads(self.limit, context.units, context.loaded.anatomy)
         with self._step("trial cut"):
-            check_prunable(self.context.loaded, self.context.units)
-        check_finetunings(self.context, self.method, self.stages.recovery)
+            check_prunable(context.loaded, context.units)
+        check_finetunings(context, self.method, self.stages.recovery)
         self.stages.check_control(self.method.tuning)
-
-    def _latency(self, selection: Selection) -> float:
-        """Milliseconds of the compact model of a choice."""
-        return milliseconds(_compact(selection.loaded, selection.plan, None), self.dev)
 
     @contextmanager
     def _step(self, name: str) -> Iterator[None]:
@@ -252,7 +242,7 @@ class Pruning:
         return ChoiceRecord(
             method=self.method.name,
             options=repr(self.method),
-            limit={name: each for name, each in vars(self.limit).items() if each is not None},
+            limit=self.limit.limits,
             keep=chosen.keep,
             tried=None if found is None else found.tried,
             scores=selection.scores,
@@ -311,6 +301,7 @@ def prune(
     keep: BudgetSpec | GivenKeep | None = None,
     compensation: Compensation | None = None,
     settings: PruneSettings | None = None,
+    timing: Options | None = None,
 ) -> Pruned:
     """Choose heads, compensate for them, cut them out, and measure what changed.
 
@@ -322,6 +313,8 @@ def prune(
         keep: the budget: number of heads to keep, in all or at each site named, or a `BudgetSpec`.
         compensation: the stages that follow the choice; folding and rescaling if None.
         settings: which heads may be pruned, the seed, and the like.
+        timing: the case in which the pruned model is timed beside the dense one, e.g. `TIMING`;
+            None to time nothing unless the budget is a speedup.
 
     Raises:
         InputError: for an unknown method, or a budget that can't be met; the error names the
@@ -342,6 +335,7 @@ def prune(
         splits.dev,
         splits.test,
         compensation,
+        timing,
     ).run()
     record = replace(
         pruned.record,
@@ -394,9 +388,3 @@ def choose_heads(
         units = units.protecting(protected_heads(protect, loaded, roles))
     selection = chosen(method, PruningContext(loaded, task, units, seed=seed), dense(keep))
     return replace(selection.plan, model=revision(loaded.model))
-
-
-def _compact(loaded: Loaded, plan: Plan, origin: str | None) -> Loaded:
-    """The compact model, with its tokenizer."""
-    fitting = replace(plan, model=revision(loaded.model))
-    return replace(loaded, model=compact(loaded, fitting, origin), inputs=None)

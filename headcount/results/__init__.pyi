@@ -25,6 +25,7 @@ from .curve import Curve as Curve
 from .curve import CurvePoint as CurvePoint
 from .curve import CurvePoints as CurvePoints
 from .curve import CurveRecord as CurveRecord
+from .evaluation import DATA_SETS as DATA_SETS
 from .evaluation import ControlChange as ControlChange
 from .evaluation import DataSetChange as DataSetChange
 from .evaluation import EvaluationRecord as EvaluationRecord
@@ -69,6 +70,7 @@ from .prune import ControlTraining as ControlTraining
 from .prune import PipelineRecord as PipelineRecord
 from .prune import PruneRecord as PruneRecord
 from .prune import RecoveryRecord as RecoveryRecord
+from .prune import SizeRecord as SizeRecord
 from .prune import SpeedCase as SpeedCase
 from .prune import SpeedRecord as SpeedRecord
 from .prune import Speedup as Speedup

@@ -123,6 +123,11 @@ class MetricChange:
         return self.after - self.before
 
     @property
+    def largest_drop(self) -> float:
+        """Upper end of the interval of `drop`; `drop` itself where that is unknown."""
+        return self.drop if math.isnan(self.high) else self.high
+
+    @property
     def interval(self) -> tuple[float, float]:
         """The 95 % interval of `change`."""
         return (-self.high, -self.low) if self.higher_is_better else (self.low, self.high)

@@ -80,6 +80,24 @@ def _words(site: str, window: int | None) -> str:
 
 @final
 @dataclass(frozen=True)
+class SizeRecord:
+    """The weights of a dense and of a pruned model, in the same number format."""
+
+    dtype: str
+    """Number format of the weights, e.g. `float32`."""
+    dense: int
+    """Bytes of the dense model's weights; shared ones are counted once."""
+    pruned: int
+    """Bytes of the pruned model's weights."""
+
+    @property
+    def share(self) -> float:
+        """Bytes of the pruned model's weights as a share of the dense model's."""
+        return self.pruned / self.dense
+
+
+@final
+@dataclass(frozen=True)
 class Speedup:
     """A ratio of times with its 95 % interval."""
 
@@ -222,8 +240,8 @@ class PipelineRecord:
     facts: StagesRecord = stored("stages")
     """The data and trainings of these stages."""
     within_limit: Mapping[str, bool] | None = None
-    """Whether the final model meets the drop on each data set, or the latency; None if the budget
-    was not searched."""
+    """Whether the final model meets each limit: a drop by the data set's name, a cost by its own;
+    None if the budget was a number of heads."""
     latency_ms: float | None = None
     """Latency of the final model in milliseconds; None unless the budget was a latency."""
     control: ControlRecord | None = None
@@ -246,12 +264,12 @@ class ChoiceRecord:
     options: str
     """The method with all its options, as Python writes it."""
     limit: Mapping[str, Any]
-    """The budget as it was given: its kind (`keep`, `share`, `cache`, `max_drop` or
-    `latency`) and value."""
+    """The budget as it was given: the value of every kind (`keep`, `share`, `cache`, `latency`,
+    `speedup`, `size`, `max_drop`)."""
     keep: int | Mapping[str, int]
     """Number of heads to keep, in all or at each site named."""
     tried: Mapping[int, float] | None = None
-    """The measured drop or latency of every budget tried; None if there was no search."""
+    """The measured drop or cost of every number of heads tried; None if there was no search."""
     scores: Mapping[str, float] = field(default_factory=dict)
     """Score of every head that can be pruned, by its name."""
     open: Mapping[str, int] | None = None
@@ -281,8 +299,8 @@ class ChoiceRecord:
     """Names of the heads that were kept whatever the method."""
 
     def __post_init__(self) -> None:
-        if len(self.limit) != 1:
-            raise ValueError(f"expected one kind of budget, got {', '.join(self.limit) or 'none'}")
+        if not self.limit:
+            raise ValueError("expected a budget, got none")
 
 
 @final
@@ -372,6 +390,8 @@ class PruneRecord(Record):
     """What followed the choice; None if nothing did, or training made it untrue."""
     ceiling: CeilingRecord | None = omitted(None)
     """The largest possible speedup; None if it is unknown."""
+    size: SizeRecord | None = omitted(None)
+    """What the weights take; None for a model made from a plan or trained before version 0.4."""
     cache: CacheRecord | None = omitted(None)
     """What the key/value cache costs; None for a model that generates nothing."""
     data_sets: Mapping[str, DataSetChange] = stored(flat=DATA_SETS, default_factory=dict)

@@ -7,7 +7,9 @@ from .costs import Size as Size
 from .costs import cache_parts as cache_parts
 from .costs import cache_record as cache_record
 from .costs import flops as flops
+from .costs import parameter_bytes as parameter_bytes
 from .costs import peak_bytes as peak_bytes
+from .costs import size_record as size_record
 from .document import record as record
 from .document import size_rows as size_rows
 from .document import speed_document as speed_document
@@ -22,6 +24,7 @@ from .inputs import check_same_sizes as check_same_sizes
 from .inputs import fitting as fitting
 from .options import ModeName as ModeName
 from .options import Options as Options
+from .time_model import TimeModel as TimeModel
 from .timing import Machine as Machine
 from .timing import Ratio as Ratio
 from .timing import latency as latency

@@ -32,6 +32,7 @@ import torch
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.flop_counter import FlopCounterMode
+from transformers import PreTrainedModel
 from transformers.utils import (
     SAFE_WEIGHTS_INDEX_NAME,
     SAFE_WEIGHTS_NAME,
@@ -40,7 +41,7 @@ from transformers.utils import (
 )
 
 from headcount.models import Loaded, place_of
-from headcount.results import CachePart, CacheRecord
+from headcount.results import CachePart, CacheRecord, SizeRecord
 from headcount.tap import ERRORS, evaluating, sample_runs
 
 
@@ -74,8 +75,21 @@ def cache_record(dense: Loaded, pruned: Loaded) -> CacheRecord | None:
     parts = cache_parts(dense)
     if not parts:
         return None
-    dtype = str(dense.model.dtype).removeprefix("torch.")
-    return CacheRecord(dtype, parts, cache_parts(pruned))
+    return CacheRecord(_format_of(dense), parts, cache_parts(pruned))
+
+
+def size_record(dense: Loaded, pruned: Loaded) -> SizeRecord:
+    """The bytes of the weights of a dense model and of the model pruned from it."""
+    return SizeRecord(_format_of(dense), *(parameter_bytes(each.model) for each in (dense, pruned)))
+
+
+def parameter_bytes(model: PreTrainedModel) -> int:
+    """Bytes of a model's parameters; shared ones are counted once."""
+    return sum(each.numel() * each.element_size() for each in model.parameters())
+
+
+def _format_of(loaded: Loaded) -> str:
+    return str(loaded.model.dtype).removeprefix("torch.")
 
 
 Work = Callable[[], object]
@@ -156,10 +170,9 @@ class Size:
     @classmethod
     def of(cls, loaded: Loaded) -> "Size":
         """The size of a loaded model."""
-        parameters = list(loaded.model.parameters())
         return cls(
-            sum(each.numel() for each in parameters),
-            sum(each.numel() * each.element_size() for each in parameters),
+            sum(each.numel() for each in loaded.model.parameters()),
+            parameter_bytes(loaded.model),
             _on_disk(folder) if _holds(folder := Path(place_of(loaded.name)), loaded) else None,
             cache_parts(loaded),
         )

@@ -13,10 +13,11 @@ import pytest
 import torch
 
 from headcount import load, numbers
-from headcount.artifact import claim_artifact
+from headcount.artifact import claim_artifact, loading, verdict
 from headcount.artifact.surviving_roles import read_again
 from headcount.clusters import Clusters
 from headcount.core import InputError, Plan, ResumePolicy
+from headcount.core.document import literal
 from headcount.corpora import Corpus
 from headcount.models import Loaded, check_plan, revision
 from headcount.pruning.before_after import evaluate_gated
@@ -108,7 +109,11 @@ def test_pruned_folder(bert: Path, data: list[Path], tmp_path: Path) -> None:
     status, output, errors = run("prune", bert, data, out, "--keep", 2, *more)
     assert status == 0, errors
     chosen = re.search(r"Kept 2 of 6 heads, chosen by (\w+)\n", output)
-    assert chosen and "test: perplexity" in output
+    assert (
+        chosen
+        and "dev: perplexity" in output
+        and " on 8 test examples that chose nothing" in output
+    )
     losses = dict(
         re.findall(r"(\w+) (\d+\.\d{4})", output.partition("Losses of")[2].splitlines()[0])
     )
@@ -406,7 +411,7 @@ def test_the_card_tells_of_a_drop_that_nothing_confirmed(
             ("--keep", 7),
             "at most 6 heads to keep, since",
         ),
-        ((), "Expected one budget"),
+        ((), "Expected a budget out of --keep"),
         (("--keep", 2, "--preset", "michel2019", "--no-fold"), "A preset folds and rescales noth"),
         (("--keep", 2, "--recover", 3, "--tune", "gate_rate=1"), "has no gates to learn"),
         (("--keep", 2, 3), "Expected one number for --keep, or one for each --site"),
@@ -584,3 +589,42 @@ def test_curve(bert: Path, data: list[Path], tmp_path: Path) -> None:
     assert status == 2 and "Only the method random reads --seeds" in errors
     with pytest.raises(SystemExit):  # the methods are gradient and random
         run("curve", bert, same, tmp_path / "b", *more, "--methods.norm.step", 1)
+
+
+def test_a_size_and_a_drop(bert: Path, data: list[Path], tmp_path: Path) -> None:
+    """Terminal, card and record say how small, fast and good the model is, and that it is equal."""
+    out, quick = tmp_path / "out", ("--method", "random", "--no-fold", "--no-rescale")
+    budget = ("--size", "97%", "--max-drop", "90%", "--batch", 2, "--length", 7)
+    status, output, errors = run("prune", bert, data, out, *budget, *quick)
+    assert status == 0, errors
+    record = PruneRecord.read(out)
+    assert record.choice is not None and record.size is not None and record.speed is not None
+    assert record.choice.limit == {"size": 0.97, "max_drop": "90%"}
+    assert record.size.share <= 0.97 and record.pipeline is not None
+    assert record.pipeline.within_limit == {"size": True, "dev": True, "test": True}
+    (case,) = record.speed.cases
+    assert (case.batch, case.length) == (2, 7)
+    card = (out / "README.md").read_text()
+    for word, text in verdict(record):
+        assert f"{word}: {text}\n" in output
+        assert f"| {word} " in card and literal(text) in card
+    words = [word for word, _ in verdict(record)]
+    assert words[0] == "Smaller" and words[-1] == "Checked" and len(words) == 4
+    assert loading(record)[0] in card and f"Load it: {loading(record)[0]}\n" in output
+    assert "chose nothing" in output and "(budget: size 0.97, max drop 90%)" in card
+
+
+@pytest.mark.parametrize(
+    ("given", "reported"),
+    [
+        (("--speedup", 1.2, "--no-speed"), "Leave --no-speed out."),
+        (("--size", "small"), "Expected a number or a percentage such as 80%, got 'small'"),
+        (("--keep", 3, "--length", 0), "Expected length of at least 1, got 0"),
+        (("--size", "1%"), "Ask for less (--size)."),
+    ],
+)
+def test_budgets_that_are_refused(
+    given: tuple[object, ...], reported: str, bert: Path, data: list[Path], tmp_path: Path
+) -> None:
+    status, _, errors = run("prune", bert, data, tmp_path / "out", *given)
+    assert status == 2 and reported in errors

@@ -151,7 +151,7 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
         ("importance", "gpt2", *SCORED, "--out", "OUT", "--against", "OUT"),
         "Expected --against to name an assessment on other data",
     ),
-    "a budget": (("prune", "gpt2", *LEARNED, "--out", "OUT"), "Expected one budget"),
+    "a budget": (("prune", "gpt2", *LEARNED, "--out", "OUT"), "Expected a budget out of --keep"),
     "two budgets": (
         ("prune", "gpt2", *LEARNED, "--out", "OUT", "--keep", "3", "--share", "0.5"),
         "got --keep and --share",
@@ -260,9 +260,10 @@ def test_options_of_prune_stand_in_boxes_by_what_is_asked(
         for title, box in zip(parts[1::2], parts[2::2], strict=True)
     }
     titles = ["positional arguments", "options", "budget", "task and data", "task and data.more"]
-    assert list(found) == [*titles, "compensation", "analysis", "method"]
+    assert list(found) == [*titles, "speed", "compensation", "analysis", "method"]
     assert found["options"][:2] == ["--out", "--method"] and len(found["options"]) < 9
-    assert found["budget"] == ["--keep", "--share", "--keep-cache", "--max-drop", "--latency"]
+    others = ["--latency", "--share", "--keep-cache"]
+    assert found["budget"] == ["--keep", "--speedup", "--size", "--max-drop", *others]
     assert {"--task", "--data", "--dev", "--test"} <= {*found["task and data"]}
 
 

@@ -253,7 +253,7 @@ def test_a_command_at_work_ends_in_ten_seconds(
         both = {"evaluate": (bert, "--task", "masked-lm", "--data", data[0]), "speed": (bert, bert)}
         arguments = both[name]
     for number in (signal.SIGTERM, signal.SIGHUP):
-        process = Forked("-c", STOPPED, int(number), 2, name, *arguments)
+        process = Forked("-c", STOPPED, int(number), 1, name, *arguments)
         output, errors = process.communicate()
         took = time.time() - float(output.split("stopped at ")[-1].split()[0])
         assert took < 10 and process.returncode == 128 + number, (took, errors)

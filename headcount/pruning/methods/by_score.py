@@ -37,7 +37,8 @@ from headcount.core import Head, InputError, Kept, Plan, signed_origins, sorted_
 from headcount.importance import SCORES, Scores, score_of, scores
 from headcount.models import signature
 from headcount.pruning.before_after import evaluate_gated
-from headcount.pruning.budget import Keep, Unit, Units
+from headcount.pruning.budget import Unit, Units
+from headcount.pruning.budget_spec import Keep
 from headcount.pruning.context import PruningContext
 from headcount.pruning.methods.method import (
     Method,

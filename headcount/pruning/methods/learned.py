@@ -40,7 +40,8 @@ from headcount.gates import (
 )
 from headcount.gates import Subset as SubsetGates
 from headcount.models import Loaded, plan_for
-from headcount.pruning.budget import Keep, Units, by_site, pruned_heads
+from headcount.pruning.budget import Units, by_site, pruned_heads
+from headcount.pruning.budget_spec import Keep
 from headcount.pruning.context import PruningContext
 from headcount.pruning.methods.method import Method, Selection
 from headcount.pruning.options import L0Options, SubsetOptions

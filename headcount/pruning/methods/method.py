@@ -13,7 +13,8 @@ from typing import Any, final
 from headcount.core import Head, Plan, UnsuitedError, options_of, sorted_by
 from headcount.importance import Scores
 from headcount.models import Loaded, plan_for
-from headcount.pruning.budget import Keep, Unit, by_site, pruned_heads
+from headcount.pruning.budget import Unit, by_site, pruned_heads
+from headcount.pruning.budget_spec import Keep
 from headcount.pruning.context import PruningContext
 from headcount.pruning.options import MethodOptions
 from headcount.training import FinetuneConfig, check_finetuning

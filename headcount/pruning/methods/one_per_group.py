@@ -14,7 +14,8 @@ from typing import final
 from headcount.clusters import Clusters
 from headcount.core import InputError
 from headcount.models import Loaded, revision
-from headcount.pruning.budget import Keep, Unit
+from headcount.pruning.budget import Unit
+from headcount.pruning.budget_spec import Keep
 from headcount.pruning.context import PruningContext
 from headcount.pruning.methods.by_score import Stepwise
 from headcount.pruning.methods.method import Method, Order, Ranking, in_order

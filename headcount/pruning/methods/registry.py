@@ -7,7 +7,7 @@ from typing import cast
 
 from headcount.core import OURS, REPAIR, InputError, PluginError, check_known, guarded
 from headcount.models import unchanged
-from headcount.pruning.budget import Keep
+from headcount.pruning.budget_spec import Keep
 from headcount.pruning.context import PruningContext
 from headcount.pruning.methods.by_score import by_score
 from headcount.pruning.methods.method import Method, Selection

@@ -1,0 +1,115 @@
+"""Verdict: what somebody who decides about a pruned model reads first.
+
+The card, the page and the terminal begin with it: how much smaller, faster and worse the model is,
+whether it was proved equal to what was measured, and how it is loaded.
+"""
+
+import math
+from collections.abc import Iterator
+
+from headcount import numbers
+from headcount.core import Table, amount
+from headcount.results import METRICS, MetricChange, PruneRecord, SpeedRecord
+
+DATA = (("test", "test"), ("dev", "development"))
+"""Data sets in the order in which they count, with their names."""
+
+
+SENTENCES = "similarity"
+"""The task of models that sentence-transformers loads, too."""
+
+
+def verdict(record: PruneRecord) -> list[tuple[str, str]]:
+    """A word and what it means, for each thing that is known.
+
+    Args:
+        record: The record of a pruned model.
+    """
+    return [*_size(record), *_speed(record), *_score(record), _checked(record)]
+
+
+def verdict_table(record: PruneRecord) -> Table:
+    """The same lines as a table."""
+    return Table.of(("in short", ""), verdict(record))
+
+
+def _size(record: PruneRecord) -> Iterator[tuple[str, str]]:
+    if (size := record.size) is None:
+        return
+    before, after = (numbers.effect(each / 1e6) for each in (size.dense, size.pruned))
+    less = numbers.percent(1 - size.share)
+    yield (
+        "Smaller" if size.pruned < size.dense else "As large",
+        f"{before} → {after} MB of weights in {size.dtype}, {less} less",
+    )
+
+
+def _speed(record: PruneRecord) -> Iterator[tuple[str, str]]:
+    if record.speed is not None:
+        yield _timed(record.speed)
+    elif record.ceiling is not None:
+        most = f"{record.ceiling.value:.2f} times as fast by its FLOPs"
+        at = amount(record.ceiling.tokens, "token")
+        yield "Speed", f"not measured; at most {most} on one text of {at}"
+
+
+def _timed(speed: SpeedRecord) -> tuple[str, str]:
+    """The first case of the measured speed."""
+    case = speed.cases[0]
+    found = case.speedup
+    word = "Faster" if found.low > 1 else "Slower" if found.high < 1 else "Not measurably faster"
+    what = "generating" if case.new_tokens else "one forward pass"
+    return word, (
+        f"{found.value:.2f} times as fast ({found.low:.2f} to {found.high:.2f}), {what} at batch "
+        f"{case.batch}, {amount(case.length, 'token')}"
+    )
+
+
+def judged_on(record: PruneRecord) -> str | None:
+    """The data set whose score counts: the test set, which chose nothing, if there is one."""
+    return next((key for key, _ in DATA if key in record.data_sets), None)
+
+
+def _score(record: PruneRecord) -> Iterator[tuple[str, str]]:
+    if (key := judged_on(record)) is None:
+        return
+    found = record.data_sets[key]
+    chose = "chose nothing" if key == "test" else "also made choices"
+    examples = f"on {amount(found.examples, f'{dict(DATA)[key]} example')} that {chose}"
+    yield _word(found.score), f"{_change(found.score)}, {examples}"
+
+
+def _word(score: MetricChange) -> str:
+    if score.low > 0:
+        return "Worse"
+    if score.high < 0:
+        return "Better"
+    return "No loss found" if math.isfinite(score.low) else "Score"
+
+
+def _change(score: MetricChange) -> str:
+    before, after, by, *_ = score.cells
+    low, high = map(numbers.change, score.interval)
+    ends = f", {low} to {high}" if math.isfinite(score.low) else ""
+    name = METRICS.get(score.name, score.name)
+    return f"{name} {before} → {after} ({by}{ends})"
+
+
+def _checked(record: PruneRecord) -> tuple[str, str]:
+    """What the certificate proves."""
+    compared = [each for each in record.comparisons if each.is_with_gated]
+    if not compared:
+        return "Not checked", "the weights have changed since the heads were removed"
+    forms = " = ".join(each.what.partition(" and ")[0] for each in compared)
+    share, number = max((each.share, each.sentences) for each in compared)
+    to = f"to {share:.0e} of the largest output" if share else "exactly"
+    on = amount(number, "example") if number else "made-up inputs"
+    return "Checked", f"certificate: gated = {forms} model, {to}, on {on}"
+
+
+def loading(record: PruneRecord) -> list[str]:
+    """Lines of Python that load the model from its folder without headcount."""
+    lines = [f"{record.auto_class}.from_pretrained(folder, trust_remote_code=True)"]
+    if record.arguments.get("task") == SENTENCES:
+        lines.append("SentenceTransformer(folder, trust_remote_code=True)")
+    return lines

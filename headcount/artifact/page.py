@@ -8,7 +8,7 @@ from typing import final
 
 from headcount import numbers
 from headcount.artifact.card import measured_blocks
-from headcount.artifact.verdict import loading, verdict, verdict_table
+from headcount.artifact.verdict import loading, verdict_lines, verdict_table
 from headcount.core import Code, Document, Heading, Text, Warned
 from headcount.pages import Keeping, PagePart, kept_table
 from headcount.results import Analysis, PruneRecord, pruned_warnings
@@ -18,7 +18,7 @@ def _pruned_answer(run: Analysis) -> str:
     """How many heads were pruned at which loss, for the opening; empty without a pruned model."""
     if run.pruned is None:
         return ""
-    lines = [f"{word}: {text}." for word, text in verdict(run.pruned)]
+    lines = [f"{word}: {text}." for word, text in verdict_lines(run.pruned)]
     return " ".join([_opening(run.pruned), *lines])
 
 

@@ -349,7 +349,7 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
         for each in pipeline.stages:
             kept = "kept" if each.kept else "not kept"
             console.print(f"{each.stage:<31} loss {each.before:.4f} -> {each.after:.4f}  {kept}")
-        for word, text in artifact.verdict(found):
+        for word, text in artifact.verdict_lines(found):
             console.print(f"{word}: {text}")
         console.print(f"Load it: {artifact.loading(found)[-1]}")
         told = () if pipeline.control else (artifact.judged_on(found),)

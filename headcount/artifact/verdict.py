@@ -19,7 +19,7 @@ SENTENCES = "similarity"
 """The task of models that sentence-transformers loads, too."""
 
 
-def verdict(record: PruneRecord) -> list[tuple[str, str]]:
+def verdict_lines(record: PruneRecord) -> list[tuple[str, str]]:
     """A word and what it means, for each thing that is known.
 
     Args:
@@ -30,7 +30,7 @@ def verdict(record: PruneRecord) -> list[tuple[str, str]]:
 
 def verdict_table(record: PruneRecord) -> Table:
     """The same lines as a table."""
-    return Table.of(("in short", ""), verdict(record))
+    return Table.of(("in short", ""), verdict_lines(record))
 
 
 def _size(record: PruneRecord) -> Iterator[tuple[str, str]]:

@@ -10,6 +10,7 @@ from math import inf, isfinite
 from typing import SupportsIndex, final
 
 from headcount.core import InputError
+from headcount.numbers import percent
 from headcount.speed import Options
 
 Keep = Mapping[str, int] | int
@@ -103,7 +104,8 @@ class BudgetSpec:
             raise InputError(f"Expected a finite speedup above 1, got {self.speedup}.")
         if self.size is not None and not 0 < self.size < 1:
             raise InputError(
-                f"Expected a size between 0 and 100 % of the dense model's, got {self.size:.0%}."
+                f"Expected a size between 0 and 100 % of the dense model's, got "
+                f"{percent(self.size)}."
             )
 
     @property

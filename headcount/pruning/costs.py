@@ -9,6 +9,7 @@ import numpy as np
 from headcount.compaction import compact
 from headcount.core import InputError, Plan, by_one
 from headcount.models import Loaded, revision
+from headcount.numbers import percent
 from headcount.pruning.budget import pruned_heads
 from headcount.pruning.budget_spec import OPTIONS, TIMING, BudgetSpec
 from headcount.pruning.context import PruningContext
@@ -67,10 +68,10 @@ class Costs:
         costs: dict[str, Cost] = {"latency": self._latency, "size": self._size}
         fewest = self._fewest()
         if self.limit.size is not None:
-            self._check_reached("size", self._size(fewest), "has {:.1%} of the bytes")
+            self._check_reached("size", self._size(fewest), "has {} of the bytes")
         if self.limit.speedup is not None:
             model = self._time_model(fewest.plan)
-            said = f"takes {{:.1%}} of the time ({model.timing.case})"
+            said = f"takes {{}} of the time ({model.timing.case})"
             self._check_reached("speedup", model.share(fewest.plan), said)
             costs["speedup"] = lambda selection: model.share(selection.plan)
         return costs
@@ -84,10 +85,11 @@ class Costs:
     def _check_reached(self, name: str, cost: float, said: str) -> None:
         """Raise an error if even the smallest model does not meet a limit."""
         if cost > (largest := largest_cost(self.limit, name)):
+            still, most = said.format(percent(cost, 1)), percent(largest, 1)
             raise InputError(
                 f"Expected a {name} that fewer heads can reach, but without any head that can be "
-                f"pruned the model still {said.format(cost)}, more than {largest:.1%}. Ask for "
-                f"less ({OPTIONS[name]})."
+                f"pruned the model still {still}, more than {most}. Ask for less "
+                f"({OPTIONS[name]})."
             )
 
     def _options(self) -> Options:

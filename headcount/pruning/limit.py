@@ -13,6 +13,7 @@ from typing import final
 
 from headcount.core import InputError, Kept, amount
 from headcount.models import signature
+from headcount.numbers import percent
 from headcount.pruning.before_after import changes, evaluate_gated
 from headcount.pruning.budget import Units, by_site, share
 from headcount.pruning.budget_spec import BudgetSpec, Keep, dense
@@ -286,13 +287,15 @@ def broken_limit(
     if kept is None:
         return []
     missed = {
-        "latency": "the model, timed again, takes {:.4g} ms, more than {}",
-        "speedup": "the model, timed again, takes {:.1%} of the dense model's time, more than the "
-        "{:.1%} of --speedup",
-        "size": "the model has {:.1%} of the bytes of the dense one, more than {:.1%}",
+        "latency": "the model, timed again, takes {} ms, more than {}",
+        "speedup": "the model, timed again, takes {} of the dense model's time, more than the "
+        "{} of --speedup",
+        "size": "the model has {} of the bytes of the dense one, more than {}",
     }
+    in_percent = partial(percent, digits=1)
+    shown = {"latency": "{:.4g}".format, "speedup": in_percent, "size": in_percent}
     found = [
-        missed[name].format(cost, largest_cost(limit, name))
+        missed[name].format(*map(shown[name], (cost, largest_cost(limit, name))))
         for name, cost in costs.items()
         if not kept[name]
     ]

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from headcount import load, numbers
-from headcount.artifact import claim_artifact, loading, verdict
+from headcount.artifact import claim_artifact, loading, verdict_lines
 from headcount.artifact.surviving_roles import read_again
 from headcount.clusters import Clusters
 from headcount.core import InputError, Plan, ResumePolicy
@@ -605,10 +605,10 @@ def test_a_size_and_a_drop(bert: Path, data: list[Path], tmp_path: Path) -> None
     (case,) = record.speed.cases
     assert (case.batch, case.length) == (2, 7)
     card = (out / "README.md").read_text()
-    for word, text in verdict(record):
+    for word, text in verdict_lines(record):
         assert f"{word}: {text}\n" in output
         assert f"| {word} " in card and literal(text) in card
-    words = [word for word, _ in verdict(record)]
+    words = [word for word, _ in verdict_lines(record)]
     assert words[0] == "Smaller" and words[-1] == "Checked" and len(words) == 4
     assert loading(record)[0] in card and f"Load it: {loading(record)[0]}\n" in output
     assert "chose nothing" in output and "(budget: size 0.97, max drop 90%)" in card

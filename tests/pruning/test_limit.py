@@ -48,7 +48,7 @@ from tests.pruning.context import context
         ({"latency": math.nan}, "Expected a finite latency above 0 ms, got nan"),
         ({"latency": 0.0}, "Expected a finite latency above 0 ms, got 0.0"),
         ({"speedup": 1.0}, "Expected a finite speedup above 1, got 1.0"),
-        ({"size": 1.2}, "Expected a size between 0 and 100 % of the dense model's, got 120%"),
+        ({"size": 1.2}, "Expected a size between 0 and 100 % of the dense model's, got 120"),
         ({"cache": 0.0}, "Expected a share of the cache above 0 and up to 1, got 0.0"),
         ({"cache": 90.0}, "Expected a share of the cache above 0 and up to 1, got 90.0"),
         ({}, "at most one of --keep, --share, --keep-cache, got none"),
@@ -240,13 +240,15 @@ def test_a_speedup_is_shared_among_heads(monkeypatch: pytest.MonkeyPatch) -> Non
     both = BudgetSpec(keep=2, speedup=1.25)
     costs = Costs(both, given, given.train).checked()
     assert choose(both, Random(), given, given.train, base, costs).keep == 2
-    with pytest.raises(InputError, match="still takes 50.0% of the time .forward, batch 8, "):
+    with pytest.raises(InputError, match="still takes 50.0.% of the time .forward, batch 8, "):
         Costs(BudgetSpec(speedup=2.1), given, given.train).checked()
 
 
 def test_a_size_out_of_reach() -> None:
     given = context("similarity-bert")
-    with pytest.raises(InputError, match="still has .*% of the bytes, more than 1.0%. Ask for les"):
+    with pytest.raises(
+        InputError, match="still has .*% of the bytes, more than 1.0.%. Ask for les"
+    ):
         Costs(BudgetSpec(size=0.01), given, given.train).checked()
 
 
@@ -292,9 +294,12 @@ def test_costs_are_kept_by_the_pruned_model_or_reported() -> None:
     assert broken_limit(limit, kept, {"latency": 5.0, "speedup": 0.8, "size": 0.9}) == []
     paid = {"latency": 5.25, "speedup": 0.85, "size": 0.91}
     late, slow, large = broken_limit(limit, kept_limit(limit, {}, paid), paid)
-    assert "the model, timed again, takes 5.25 ms, more than 5.0" in late
-    assert "takes 85.0% of the dense model's time, more than the 80.0% of --speedup" in slow
-    assert "has 91.0% of the bytes of the dense one, more than 90.0%" in large
+    assert "the model, timed again, takes 5.25 ms, more than 5" in late
+    assert (
+        "takes 85.0\u202f% of the dense model's time, more than the 80.0\u202f% of --speedup"
+        in slow
+    )
+    assert "has 91.0\u202f% of the bytes of the dense one, more than 90.0\u202f%" in large
     assert kept_limit(BudgetSpec(keep=3), {}, {}) is None
     assert broken_limit(BudgetSpec(keep=3), None, {}) == []
 

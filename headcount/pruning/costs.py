@@ -16,7 +16,7 @@ from headcount.pruning.context import PruningContext
 from headcount.pruning.limit import Cost, largest_cost
 from headcount.pruning.methods.method import Selection
 from headcount.results import SizeRecord, SpeedRecord
-from headcount.speed import Options, TimeModel, compare_speed, latency, parameter_bytes
+from headcount.speed import Options, TimeModel, cases_of, compare_speed, latency, parameter_bytes
 from headcount.speed import record as speed_record
 from headcount.tap import input_device
 from headcount.tasks import Task, TaskBatch
@@ -61,8 +61,12 @@ class Costs:
         """What a choice costs, for each limit.
 
         Raises:
-            InputError: If even the model without any head that can be pruned misses a limit.
+            InputError: If even the model without any head that can be pruned misses a limit, or
+                the case to time does not fit the model or the memory.
         """
+        loaded = self.context.loaded
+        if self.timing is not None and loaded.model.main_input_name == "input_ids":
+            cases_of(loaded, loaded, self._options())
         if not self.limit.costs:
             return {}
         costs: dict[str, Cost] = {"latency": self._latency, "size": self._size}

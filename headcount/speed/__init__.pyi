@@ -2,6 +2,7 @@ from .comparison import Case as Case
 from .comparison import Cost as Cost
 from .comparison import Speed as Speed
 from .comparison import Timing as Timing
+from .comparison import cases_of as cases_of
 from .comparison import compare_speed as compare_speed
 from .costs import Size as Size
 from .costs import cache_parts as cache_parts

@@ -195,7 +195,7 @@ def compare_speed(
     options = options or Options()
     options.check_sizes()
     check_fits(dense, pruned)
-    cases, left_out = _cases(dense, pruned, options)
+    cases, left_out = cases_of(dense, pruned, options)
     num_tokens = max(case.batch * case.length for case in cases)
     rows = (
         TokenRows.random(dense, num_tokens, options.seed)
@@ -220,8 +220,12 @@ def compare_speed(
     return Speed(Size.of(dense), Size.of(pruned), timings, found, left_out)
 
 
-def _cases(dense: Loaded, pruned: Loaded, options: Options) -> tuple[list[Case], list[str]]:
-    """The cases that can run, and a sentence for each that can't."""
+def cases_of(dense: Loaded, pruned: Loaded, options: Options) -> tuple[list[Case], list[str]]:
+    """The cases that can run, and a sentence for each that can't.
+
+    Raises:
+        InputError: If none can, or the models lack a mode.
+    """
     modes = fitting(dense.model)
     if unfit := set(options.modes) - set(modes):
         raise InputError(

@@ -104,6 +104,11 @@ COUNTS: dict[str, tuple[tuple[object, ...], str]] = {
         (*PRUNE, "--keep", 3, "--method", "norm", "--max-length"),
         "Expected pieces of at most 64 tokens",
     ),
+    "prune timing.batch": ((*PRUNE, "--keep", 3, "--method", "norm", "--batch"), "it needs"),
+    "prune timing.length": (
+        (*PRUNE, "--keep", 3, "--method", "norm", "--length"),
+        "it needs 1,000,000,000 positions",
+    ),
     "prune sweep": (
         (*PRUNE, "--keep", 3, "--method", "l0", "--method.tuning.updates", 2, "--method.sweep"),
         DAY,

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
 from headcount.commands import Command, plain_console, print_document
 from headcount.core import (
+    DATA,
     CheckRecord,
     InputError,
     Origin,
@@ -22,12 +23,19 @@ if TYPE_CHECKING:
     from headcount.testing.checks import Checked
 
 
+TEMPLATES = DATA / "templates"
+"""A file to begin with for each of `Template`."""
+Template = Literal["relation", "measure", "score", "effect", "task", "method", "skill", "command"]
+
+
 @dataclass(frozen=True)
 class Check(Command):
     """The arguments of `headcount check`."""
 
-    plugin: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PLUGIN")]
+    plugin: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PLUGIN")] = ""
     """A file (my.py), or the name of an installed package."""
+    template: Template | None = None
+    """Print a file to begin with, which passes its checks, in place of checking one."""
     names: tuple[str, ...] = ()
     """Names of what to check; everything that the plug-in adds by default."""
     expect: tuple[str, ...] = ()
@@ -35,6 +43,14 @@ class Check(Command):
 
     def run(self) -> int:
         """Run every check and print what it saw; exit status 1 if one fails."""
+        if self.template:
+            print((TEMPLATES / f"{self.template}.py.txt").read_text(), end="")
+            return 0
+        if not self.plugin:
+            raise InputError(
+                "Expected a plug-in to check (my.py, or an installed package), got none. To write "
+                "one, begin with `headcount check --template score > my.py`."
+            )
         expected = dict(map(_reason, self.expect))
         with listing([self.plugin]):
             origin = origin_named(self.plugin)

@@ -5,6 +5,7 @@ import shlex
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -12,6 +13,7 @@ from headcount.capabilities import CAPABILITIES
 from headcount.core import registries
 from headcount.pages.sections import sections_of
 from headcount.results import Analysis
+from headcount.testing.command import TEMPLATES, Template
 from tests import saved
 from tests.cli.conftest import ROOT, SAMPLE, headcount
 
@@ -45,12 +47,31 @@ def test_the_package_names_every_file() -> None:
     assert "several" not in CAPABILITIES
 
 
+@pytest.mark.parametrize("template", get_args(Template))
+@pytest.mark.usefixtures("taken_back")
+def test_templates_pass_their_checks(template: str, tmp_path: Path) -> None:
+    status, text, _ = headcount("check", "--template", template)
+    assert status == 0 and len(text.splitlines()) < 40 and text.count("TODO") >= 5
+    path = tmp_path / "my.py"
+    path.write_text(text)
+    status, shown, errors = headcount("check", str(path))
+    assert status == 0 and ("passed" in shown or template == "command"), errors
+
+
+def test_every_template_has_a_file() -> None:
+    assert {path.name for path in TEMPLATES.iterdir()} == {
+        f"{name}.py.txt" for name in get_args(Template)
+    }
+    status, _, errors = headcount("check")
+    assert status == 2 and "headcount check --template score > my.py" in " ".join(errors.split())
+
+
 @pytest.fixture
 def taken_back() -> Iterator[None]:
     """Take back what files have registered."""
     yield
     for registry in registries():
-        for name in {*FILES} & {*registry.names()}:
+        for name in {*FILES, "mine"} & {*registry.names()}:
             registry.remove(name)
 
 

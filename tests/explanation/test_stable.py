@@ -141,22 +141,21 @@ def test_what_a_stable_circuit_keeps_is_measured(monkeypatch: pytest.MonkeyPatch
     options = ExplainOptions(
         effects=("estimate",), together=(), draws=1, circuit=True, others=("second",)
     )
-    found = explain(held, PROMPTS, options=options, elsewhere=PROMPTS[2:6])
+    parts = {"all": (0, 1, 2), "later": (1, 2), "ends": (0, 2), "in": (0, 1)}
+    scores = {
+        name: {head: float(n in part) for n, head in enumerate(heads)}
+        for name, part in parts.items()
+    }
+    found = explain(held, PROMPTS, options=options, scores=scores, elsewhere=PROMPTS[2:6])
     keys = [(row.prompts, row.kept, row.heads) for row in found.kept]
     kinds = [("in", 2), ("in and undecided", 3), ("rest", 9)]
     assert keys == [(where, *kind) for where in ("these", "elsewhere") for kind in kinds]
     gain = found.complements[0].gain
-    alone = {}
-    for kept in ([0, 1, 2], [1, 2], [0, 2], [0, 1]):
-        gone = tuple(str(head) for n, head in enumerate(heads) if n not in kept)
-        scores = {"mine": {head: float(head in [heads[n] for n in kept]) for head in heads}}
-        curve = explain(held, PROMPTS, options=options, scores=scores).faithfulness
-        assert len(gone) == 12 - len(kept)
-        (alone[tuple(kept)],) = (
-            row.value
-            for row in curve
-            if (row.ranking, row.order, row.heads) == ("mine", "signed", len(kept))
-        )
+    alone = {
+        parts[row.ranking]: row.value
+        for row in found.faithfulness
+        if row.ranking in parts and (row.order, row.heads) == ("signed", len(parts[row.ranking]))
+    }
     assert found.kept[0].value == pytest.approx(alone[0, 1], abs=1e-5)
     assert found.kept[1].value == pytest.approx(alone[0, 1, 2], abs=1e-5)
     for row, without in zip(found.stable, ([1, 2], [0, 2], [0, 1]), strict=False):

@@ -293,9 +293,11 @@ def _differ(one: Analysis, other: Analysis, found: Comparison, names: Names) -> 
     changes = ((one.head, _named(one.before), _named(one.after)) for one in found.changes)
     if found.changes:
         yield Table.of(("head", *names), changes)
-    have = "head has" if found.same_roles == 1 else "heads have"
-    none = "" if found.changes else "None. "
-    yield Text(f"{none}{found.same_roles:,} {have} the same roles in both.")
+    same, total = found.same_roles, found.same_roles + len(found.changes)
+    with_role = numbers.of(total, "head with a role", "heads with a role")
+    have = "has" if 1 in (same, total) else "have"
+    some = f"{numbers.count(same)} of {with_role} {have} the same roles in both."
+    yield Text(some if total else "No head has a role in either run.")
 
 
 def _named(roles: tuple[str, ...]) -> str:

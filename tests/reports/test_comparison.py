@@ -43,7 +43,17 @@ def test_a_run_agrees_with_itself(run: Analysis) -> None:
     assert found.same_roles == sum(bool(row.roles) for row in run.rows)
     assert found.by_head["confidence"].rho == pytest.approx(1)
     assert found.by_layer["entropy"].rho == pytest.approx(1)
-    assert "None. " in told(run, run, ("a", "b"))
+    have, names = f"{found.same_roles} of {found.same_roles} heads with a role have", ("a", "b")
+    assert f"{have} the same roles in both." in told(run, run, names)
+    assert not run.rows[0].roles
+    other = with_first_head(run, roles=next(row.roles for row in run.rows if row.roles))
+    have = f"{found.same_roles} of {found.same_roles + 1} heads with a role have"
+    assert have in told(run, other, names)
+
+
+def test_without_a_role_there_is_nothing_to_count(tmp_path: Path) -> None:
+    run = read_run(write_run(tmp_path, Wish(layers=2, heads=2, roles=False)))
+    assert "No head has a role in either run." in told(run, run, ("a", "b"))
 
 
 def reading(run: Analysis, treebank: str, corpora: tuple[str, ...] = ("a.txt",)) -> Analysis:

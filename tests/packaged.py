@@ -4,6 +4,7 @@
 Packages are looked up by name and never imported: what they import is not needed.
 """
 
+import json
 import struct
 import sys
 from collections.abc import Callable
@@ -102,6 +103,10 @@ def whisper(source: Path, folder: Path) -> None:
     )
     model = WhisperForConditionalGeneration(config)
     model.load_state_dict(_whisper_state(stored))
+    generation: Any = model.generation_config
+    generation.alignment_heads = json.loads((source / "config.json").read_text())["alignment_heads"]
+    generation.is_multilingual, generation.no_timestamps_token_id = False, 50362
+    generation._from_model_config = False  # or the file is not read
     model.save_pretrained(folder)
     WhisperFeatureExtractor(feature_size=config.num_mel_bins).save_pretrained(folder)
     tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(source / "tokenizer.json"))

@@ -31,7 +31,8 @@ CORE = (
 
 CAPABILITIES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("analysis", "importance", "speed", "training", "skills"), ()),
-    **dict.fromkeys(("clusters", "alignment", "coreference", "probing"), ()),
+    **dict.fromkeys(("clusters", "wordtimes", "coreference", "probing"), ()),
+    "alignment": ("wordtimes",),
     "explanation": ("importance",),
     "cache": ("skills",),
     "pruning": ("analysis", "importance", "training", "speed", "clusters"),

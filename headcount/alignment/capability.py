@@ -5,11 +5,12 @@ from headcount.core import Capability, Section
 ALIGN = Capability(
     name="align",
     group="Look at what heads do",
-    sentence="Measure how well every head links words to their translations.",
+    sentence="Measure how well heads link words to translations or sound.",
     command="headcount.alignment.command:Align",
     result="headcount.alignment.result:Alignment",
     document="headcount.alignment.document:alignment_document",
     beside=True,
     sections=(Section("alignment", "translations", 110),),
     shares_work=True,
+    variants=("headcount.wordtimes.capability:WORD_TIMES",),
 )

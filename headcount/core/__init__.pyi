@@ -5,6 +5,7 @@ from .capability import capability_of as capability_of
 from .capability import capability_registry as capability_registry
 from .capability import part as part
 from .capability import registries as registries
+from .capability import with_variants as with_variants
 from .check_records import CheckRecord as CheckRecord
 from .check_records import checks_of as checks_of
 from .distributed import check_alike as check_alike

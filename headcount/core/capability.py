@@ -72,6 +72,8 @@ class Capability:
     """Files that the command may leave beside an analysis, besides those of its result."""
     shares_work: bool = False
     """Whether several processes share its work if torchrun starts them."""
+    variants: tuple[str, ...] = ()
+    """Places of manifests of the same command for models that read something else."""
 
     @property
     def result_type(self) -> Any:
@@ -100,7 +102,14 @@ def capabilities() -> Iterator[Capability]:
     return capability_registry().usable()
 
 
+def with_variants() -> Iterator[Capability]:
+    """Every capability, each followed by those of the same command for other models."""
+    for each in capabilities():
+        yield each
+        yield from map(part, each.variants)
+
+
 def capability_of(result: type) -> Capability | None:
     """The capability whose result is of a type; None for the result of a function alone."""
     place = f"{result.__module__}:{result.__qualname__}"
-    return next((each for each in capabilities() if each.result == place), None)
+    return next((each for each in with_variants() if each.result == place), None)

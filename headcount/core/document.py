@@ -168,6 +168,8 @@ class Chart:
     """Draws it, in the context `styled`; None if the result has no such numbers."""
     is_detail: bool = False
     """Whether it adds to what others show: a page folds it."""
+    sound: bytes = b""
+    """FLAC that a page plays below the figure; empty for none."""
 
     @cached_property
     def figure(self) -> "Figure | None":

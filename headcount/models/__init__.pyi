@@ -42,7 +42,9 @@ from .memory import free_for as free_for
 from .memory import states_bytes as states_bytes
 from .model_files import NotLookedUpError as NotLookedUpError
 from .model_files import file_of as file_of
+from .model_files import is_saved as is_saved
 from .model_files import place_of as place_of
+from .model_files import reads_sound as reads_sound
 from .options import DeviceOptions as DeviceOptions
 from .options import LoadOptions as LoadOptions
 from .options import TrustOptions as TrustOptions

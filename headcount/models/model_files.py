@@ -51,6 +51,21 @@ def file_of(name: str, file: str) -> Path | None:
         raise NotLookedUpError((str(error) or type(error).__name__).splitlines()[0]) from error
 
 
+_SOUND = "granite_speech hubert moonshine sew speech_to_text speecht5 wav2vec2 wavlm whisper"
+SOUND_TYPES = frozenset(_SOUND.split())
+"""Types of models that read sound."""
+
+
+def reads_sound(name: str) -> bool:
+    """Whether the configuration of a model, if it can be looked up, is of one that reads sound."""
+    try:
+        path = file_of(str(place_of(name)), "config.json")
+        config = None if path is None else read_json(path, "a configuration", "Copy it again.")
+    except (NotLookedUpError, InputError):
+        return False  # what is wrong is reported when the model is loaded
+    return isinstance(config, dict) and config.get("model_type") in SOUND_TYPES
+
+
 def is_saved(name: str, file: str) -> bool:
     """Whether a model has a file, as far as that can be looked up."""
     try:

@@ -74,7 +74,14 @@ def fill_template(
             script=Markup(script),
             script_hash=_hash(script),
             data=Markup(packed_json(data)),
-            **{"heads": (), "maps": {}, "many": math.inf, "svg": inline_svg, **values},
+            **{
+                "heads": (),
+                "maps": {},
+                "many": math.inf,
+                "svg": inline_svg,
+                "base64": _base64,
+                **values,
+            },
         )
     )
     return visible(page)
@@ -90,6 +97,10 @@ def _templates(package: str) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
 
 
 _ESCAPE = re.compile(r"\\(?:u00..|.)")

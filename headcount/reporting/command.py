@@ -37,8 +37,8 @@ from headcount.core import (
     InputError,
     ResumePolicy,
     amount,
-    capabilities,
     check_is_folder,
+    with_variants,
     write_text,
 )
 from headcount.corpora import Corpus
@@ -69,7 +69,7 @@ class Report(Command):
         console = plain_console(soft_wrap=False)
         written = [
             kind
-            for kind in (its.result_type for its in capabilities() if its.document)
+            for kind in (its.result_type for its in with_variants() if its.document)
             if (self.out / kind.files()[-1]).exists()
         ]
         has_analysis = (self.out / results.RunRecord.FILE).exists()

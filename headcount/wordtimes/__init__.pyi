@@ -1,0 +1,10 @@
+from .command import AlignSound as AlignSound
+from .recordings import Recording as Recording
+from .result import HeadTimesRow as HeadTimesRow
+from .result import ListTimesRow as ListTimesRow
+from .result import WordRow as WordRow
+from .result import WordTimes as WordTimes
+from .result import WordTimesOptions as WordTimesOptions
+from .result import WordTimesRecord as WordTimesRecord
+from .timing import word_times as word_times
+from .word_files import TimedWord as TimedWord

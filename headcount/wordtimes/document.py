@@ -1,0 +1,120 @@
+"""What word times show: the list of heads, its errors beside others', and paths over sound."""
+
+from functools import partial
+
+from headcount.core import Chart, Document, Table, Text, amount
+from headcount.numbers import ends
+from headcount.wordtimes.comparison import FOUND
+from headcount.wordtimes.examples import draw
+from headcount.wordtimes.result import HeadTimesRow, ListTimesRow, WordTimes
+
+SHOWN = 12
+"""Number of heads in the table."""
+
+
+def word_times_document(found: WordTimes) -> Document:
+    """The document of word times."""
+    record = found.record
+    return Document(
+        "Which heads say when words are spoken",
+        (
+            Text(_first(found), "lede"),
+            Text(
+                f"{record.model}: {amount(record.recordings, 'recording')} of "
+                f"{record.seconds:,.0f} s with {amount(record.words, 'word')}."
+            ),
+            *_errors(found),
+            Text(
+                "Heads are ranked without word times, by how little their own path through a "
+                "recording differs from the median path of the others."
+            ),
+            Table.of(_headers(found), map(_cells, _best(found)), "The heads that agree best"),
+            Text(
+                f"The list is fixed. Heads chosen for each recording would move the starts of "
+                f"words by {record.fixed_ms:.0f} ms on average."
+            ),
+            *(
+                Chart(
+                    f"recording-{number}",
+                    f"{example.recording}: the words, and the path of each chosen head",
+                    partial(draw, example),
+                    sound=example.sound,
+                )
+                for number, example in enumerate(found.examples, start=1)
+            ),
+        ),
+    )
+
+
+def _first(found: WordTimes) -> str:
+    own = {row.head for row in found.rows if row.is_own}
+    shared = len(own.intersection(found.chosen))
+    text = f"{', '.join(found.chosen)} follow the sound word by word"
+    if not own:
+        return f"{text}; the model has no list of its own."
+    return f"{text}; {shared} of them are in the model's own list of {len(own)}."
+
+
+def _errors(found: WordTimes) -> list[Text | Table]:
+    """The errors of lists, if word times are known."""
+    if not found.lists:
+        return []
+    headers = ("list", "heads", "start", "95 %", "end", "95 %", "within 50 ms", "100 ms", "200 ms")
+    return [
+        Text(
+            f"Mean absolute errors in ms against the known word times of "
+            f"{amount(found.record.timed, 'recording')}: lists are chosen on one half and tested "
+            "on the other."
+        ),
+        Table.of(headers, map(_list_cells, found.lists), "Errors of lists of heads"),
+        *map(Text, _beside_own(found)),
+    ]
+
+
+def _list_cells(row: ListTimesRow) -> list[str]:
+    return [
+        row.name,
+        str(len(row.heads) or ""),
+        f"{row.start_ms:.0f}",
+        ends(row.start_low, row.start_high, "{:.0f}".format),
+        f"{row.end_ms:.0f}",
+        ends(row.end_low, row.end_high, "{:.0f}".format),
+        *(f"{100 * each:.0f} %" for each in (row.within_50, row.within_100, row.within_200)),
+    ]
+
+
+def _beside_own(found: WordTimes) -> list[str]:
+    """How the list that was found without word times compares with the model's own."""
+    row = next((row for row in found.lists if row.name == FOUND), None)
+    if row is None or row.more_ms != row.more_ms:
+        return []
+    return [
+        f"With the list that was found without word times, starts are {row.more_ms:+.0f} ms "
+        f"further off than with the model's own "
+        f"({ends(row.more_low, row.more_high, '{:+.0f}'.format)})."
+    ]
+
+
+def _best(found: WordTimes) -> list[HeadTimesRow]:
+    return sorted(found.rows, key=lambda row: row.rank)[:SHOWN]
+
+
+def _headers(found: WordTimes) -> tuple[str, ...]:
+    known = ("start error", "95 %") if found.record.timed else ()
+    return ("head", "chosen", "own", "disagreement", "monotone", "coverage", "norm", *known)
+
+
+def _cells(row: HeadTimesRow) -> list[str]:
+    cells = [
+        row.head,
+        "yes" if row.is_chosen else "",
+        "yes" if row.is_own else "",
+        f"{row.disagreement_ms:.0f} ms",
+        f"{row.monotone:.2f}",
+        f"{row.coverage:.2f}",
+        f"{row.norm:.1f}",
+    ]
+    if row.start_ms == row.start_ms:
+        interval = ends(row.start_low, row.start_high, "{:.0f}".format)
+        cells += [f"{row.start_ms:.0f} ms", interval]
+    return cells

@@ -1,0 +1,176 @@
+"""Recordings with their transcripts: a folder, a table, or a data set, and sound as samples.
+
+A folder has sound files, each beside a text file of its name (`a.wav`, `a.txt`), or one table
+(.csv, .tsv, .jsonl) that names them. Sound of any rate and number of channels is mixed to one
+channel and resampled to the model's rate.
+"""
+
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from jaxtyping import Float
+
+from headcount.core import CorpusError, InputError, amount, reason, short_hash
+from headcount.corpora import Column, read_data
+
+ENDINGS = (".wav", ".flac", ".mp3", ".ogg")
+"""Endings of files of sound."""
+_TABLES = (".tsv", ".csv", ".jsonl")
+COLUMNS = {
+    "audio": Column(("file_name", "audio_filepath", "file", "path")),
+    "text": Column(("transcription", "transcript", "sentence")),
+    "speaker": Column(("speaker_id", "client_id"), needed=False),
+}
+"""The columns of a table of recordings, with other names that they may have."""
+SILENT = 1e-4
+"""Largest magnitude of samples that are silence: −80 dB."""
+
+
+class UnusableError(Exception):
+    """Why a recording is left out."""
+
+
+@final
+@dataclass(frozen=True)
+class Recording:
+    """A recording with its transcript."""
+
+    name: str
+    """What word times name it by: its file's name without the ending."""
+    path: Path
+    text: str
+    speaker: str = ""
+
+    @property
+    def words(self) -> list[str]:
+        """The words of the transcript, between blanks."""
+        return self.text.split()
+
+    def samples(self, rate: int, seconds: float) -> tuple[Float[np.ndarray, " sample"], str]:
+        """The sound at a rate, and what was done to it; nothing if it had that rate.
+
+        Args:
+            rate: samples in a second.
+            seconds: the longest sound that is read.
+
+        Raises:
+            UnusableError: if it is empty, silent, too long, damaged, or has samples that are no
+                numbers; says which.
+        """
+        import soundfile
+
+        if not self.words:
+            raise UnusableError("has an empty transcript")
+        try:
+            about = soundfile.info(self.path)
+            if about.frames / about.samplerate > seconds:
+                raise UnusableError(f"is longer than {seconds:g} s: cut it at pauses")
+            found_NC, own_rate = soundfile.read(self.path, dtype="float32", always_2d=True)
+        except (soundfile.SoundFileError, RuntimeError, OSError, ZeroDivisionError) as error:
+            raise UnusableError(f"can't be read as sound ({reason(error)})") from error
+        if not len(found_NC):
+            raise UnusableError("lasts 0 seconds")
+        if not np.isfinite(found_NC).all():
+            raise UnusableError("has samples that are no numbers")
+        samples_N = found_NC.mean(1)
+        if np.abs(samples_N).max() < SILENT:
+            raise UnusableError("is silent")
+        channels = found_NC.shape[1]
+        done = [] if channels == 1 else [f"mixed {amount(channels, 'channel')} to one"]
+        if own_rate != rate:
+            samples_N = resampled(samples_N, own_rate, rate)
+            done.append(f"resampled from {own_rate:,} to {rate:,} Hz")
+        return samples_N, " and ".join(done)
+
+
+def resampled(
+    samples_N: Float[np.ndarray, " sample"], rate: int, wanted: int
+) -> Float[np.ndarray, " sample"]:
+    """Sound at another rate, by a polyphase filter."""
+    from scipy.signal import resample_poly
+
+    common = int(np.gcd(rate, wanted))
+    return resample_poly(samples_N, wanted // common, rate // common).astype(np.float32)
+
+
+def check_can_read() -> None:
+    """Check that sound can be read.
+
+    Raises:
+        InputError: if the package for it is not installed.
+    """
+    try:
+        import soundfile  # noqa: F401
+    except ImportError as error:
+        raise InputError(
+            "Expected the package soundfile, which reads sound, got none. Install headcount[sound]."
+        ) from error
+
+
+def read_recordings(place: str | Path, columns: Any = None) -> list[Recording]:
+    """The recordings in a folder or a table, sorted as they are there.
+
+    Raises:
+        CorpusError: if there are none, one has no transcript, or two have the same name.
+    """
+    path = Path(place)
+    if not path.exists():
+        raise CorpusError(
+            f"Expected a folder of recordings or a table of them, but {path} does not exist. Check "
+            "the path."
+        )
+    found = list(_in_folder(path, columns) if path.is_dir() else _in_table(path, columns))
+    names = [each.name for each in found]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise CorpusError(
+            f"Expected recordings with different names in {path}, got {twice[0]} twice. Rename one."
+        )
+    return found
+
+
+def _in_folder(folder: Path, columns: Any) -> Iterator[Recording]:
+    sounds = sorted(path for path in folder.rglob("*") if path.suffix.lower() in ENDINGS)
+    tables = sorted(path for path in folder.glob("*") if path.suffix in _TABLES)
+    if len(tables) == 1:
+        yield from _in_table(tables[0], columns)
+        return
+    if not sounds:
+        raise CorpusError(
+            f"Expected recordings in {folder} ({', '.join(ENDINGS)}), got none. Name a folder of "
+            "recordings, or a table with the columns audio and text."
+        )
+    for path in sounds:
+        text = path.with_suffix(".txt")
+        if not text.exists():
+            raise CorpusError(
+                f"Expected the transcript of {path} in {text.name} beside it, or a table with the "
+                "columns audio and text in the folder, got neither. Write one."
+            )
+        yield Recording(path.stem, path, text.read_text(encoding="utf-8").strip())
+
+
+def _in_table(path: Path, columns: Any) -> Iterator[Recording]:
+    table = read_data(path, columns, COLUMNS)
+    speakers = table["speaker"] if "speaker" in table else [""] * len(table)
+    for file, text, speaker in zip(table["audio"], table["text"], speakers, strict=True):
+        place = path.parent / file
+        yield Recording(place.stem, place, text, speaker)
+
+
+def recordings_sha256(recordings: Sequence[Recording]) -> str:
+    """A hash over sounds and transcripts."""
+    parts = [f"{each.name}\0{each.text}\0".encode() + each.path.read_bytes() for each in recordings]
+    return short_hash(b"\0".join(parts))
+
+
+def encoded(samples_N: Float[np.ndarray, " sample"], rate: int) -> bytes:
+    """Samples as a file of FLAC, which pages can play."""
+    import soundfile
+
+    held = io.BytesIO()
+    soundfile.write(held, samples_N, rate, format="FLAC")
+    return held.getvalue()

@@ -1,0 +1,66 @@
+"""`headcount align` on sound, from files to word times that plain transformers reads."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from transformers import WhisperForConditionalGeneration
+
+from headcount.wordtimes import WordTimes
+from tests.cli.conftest import headcount
+from tests.wordtimes import speech
+
+
+def test_a_folder_of_recordings_gives_heads_and_word_times(
+    whisper: Path, sound: Path, tmp_path: Path
+) -> None:
+    out, tuned = tmp_path / "out", tmp_path / "tuned"
+    options = ("--heads", 2, "--write", tuned, "--out", out)
+    status, output, errors = headcount("align", whisper, sound, *options)
+    assert status == 0, errors
+    found = WordTimes.read(out)
+    assert len(found.rows) == 9 and len(found.chosen) == 2
+    assert [row.word for row in found.words] == " ".join(speech.TEXTS).split()
+    assert all(row.start <= row.end for row in found.words)
+    assert f"{found.chosen[0]}, {found.chosen[1]} follow the sound" in output
+    page = (out / "word_times.html").read_text(encoding="utf-8")
+    assert page.count("<audio ") == 3 and "media-src data:" in page
+    model: Any = WhisperForConditionalGeneration.from_pretrained(tuned)
+    pairs = sorted([*map(int, head.split(".")[1:])] for head in found.chosen)
+    assert model.generation_config.alignment_heads == pairs
+    status, _, errors = headcount("align", whisper, sound, *options, "--overwrite")
+    assert status == 2 and "Name another with --write." in errors
+
+
+def test_known_word_times_measure_lists(whisper: Path, sound: Path, tmp_path: Path) -> None:
+    words, out = speech.words_ctm(tmp_path / "words.ctm"), tmp_path / "out"
+    status, output, errors = headcount("align", whisper, sound, "--words", words, "--out", out)
+    assert status == 0, errors
+    lists = pd.read_parquet(out / "lists.parquet").set_index("name")
+    assert lists.loc["uniform speech rate", "start_ms"] < 0.1, "they were made so"
+    assert "against the known word times of 4 recordings" in output
+    assert json.loads((out / "word_times.json").read_text())["timed"] == 4
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "said"),
+    [
+        ("whisper", ("--gold", "g"), "--gold is an option for models that read pairs of texts"),
+        ("marian", ("--words", "w"), "--words is an option for models that read sound"),
+        ("whisper", ("--heads", 10), "Expected at most 9 heads in the list"),
+        ("whisper", ("--language", "de"), "which knows English only, got de"),
+    ],
+)
+def test_what_does_not_fit_the_model_is_refused(
+    model: str,
+    options: tuple[object, ...],
+    said: str,
+    sound: Path,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> None:
+    place = request.getfixturevalue(model)
+    status, _, errors = headcount("align", place, sound, *options, "--out", tmp_path / "out")
+    assert status == 2 and said in " ".join(errors.split())

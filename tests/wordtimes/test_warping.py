@@ -1,0 +1,44 @@
+"""Paths through maps, against transformers' own functions."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers.models.whisper import generation_whisper
+
+from headcount.wordtimes.warping import standardised, starts
+
+own: Any = generation_whisper
+
+
+def by_the_book(gain_RF: np.ndarray) -> list[int]:
+    """The frame at which each row begins, as transformers finds it."""
+    rows, frames = own._dynamic_time_warping(-gain_RF.astype(np.float64))
+    is_new = np.pad(np.diff(rows), (1, 0), constant_values=1).astype(bool)
+    return frames[is_new].tolist()
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 43), (2, 11, 7), (2, 1, 5), (1, 7, 2)])
+def test_paths_are_those_of_transformers(shape: tuple[int, int, int]) -> None:
+    maps = np.random.default_rng(0).dirichlet(np.ones(shape[2]), shape[:2]).astype(np.float32)
+    weights = torch.from_numpy(maps)
+    gains = standardised(maps)
+    if shape[1] > 1:  # of one row, transformers divides zero by zero
+        std, mean = torch.std_mean(weights, dim=-2, keepdim=True, unbiased=False)
+        expected = own._median_filter((weights - mean) / std, 7)
+        np.testing.assert_allclose(gains, expected.numpy(), atol=1e-5)
+    assert starts(gains).tolist() == [by_the_book(each) for each in gains]
+
+
+def test_a_frame_that_all_rows_weigh_alike_says_nothing() -> None:
+    assert not standardised(np.full((1, 3, 9), 0.2, np.float32)).any()
+
+
+def test_a_diagonal_is_followed() -> None:
+    """Seven rows of five frames each, planted among noise."""
+    generator = np.random.default_rng(0)
+    maps = generator.uniform(0, 0.1, (2, 7, 35)).astype(np.float32)
+    for row in range(7):
+        maps[1, row, 5 * row : 5 * row + 5] += 1
+    assert starts(standardised(maps))[1].tolist() == [0, 5, 10, 15, 20, 25, 30]

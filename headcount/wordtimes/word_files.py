@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
-from headcount.core import CorpusError
+from headcount.core import CorpusError, amount
 from headcount.corpora import json_of, numbered_lines
 
 OVERLAP = 0.02
@@ -73,8 +73,8 @@ def check_word_times(
             )
     if len(words) != len(timed):
         raise CorpusError(
-            f"{name}: expected the times of {len(words)} words, as in its transcript, got "
-            f"{len(timed)}. Write the same words in both."
+            f"{name}: expected the times of {amount(len(words), 'word')}, as in its transcript, "
+            f"got {len(timed)}. Write the same words in both."
         )
     for before, its in zip((None, *timed), timed, strict=False):
         if not 0 <= its.start <= its.end <= seconds + OVERLAP:

@@ -90,6 +90,11 @@ from .reading import read_parallel as read_parallel
 from .reading import read_rows_of as read_rows_of
 from .reading import read_word_labels as read_word_labels
 from .reading import treebank_column as treebank_column
+from .search_data import GRADE as GRADE
+from .search_data import NEGATIVE as NEGATIVE
+from .search_data import PASSAGE as PASSAGE
+from .search_data import QUERY as QUERY
+from .search_data import read_search as read_search
 from .sentence import Encoded as Encoded
 from .sentence import Link as Link
 from .sentence import Noted as Noted

@@ -353,9 +353,9 @@ def ablated_texts(
     """
     model = setting.model
     file = None if state is None else state / TRANSLATIONS
-    kept = Kept(file, key, "the translations of an interrupted run", tuple[str, ...])
+    kept = Kept(file, key, "the translations of an interrupted run", tuple[str | float, ...])
 
-    def texts(row: int) -> tuple[str, ...]:
+    def texts(row: int) -> tuple[str | float, ...]:
         gates = {str(head): 0.0 for head in swept.ablations[row].heads}
         with tapped(model, None, gates, setting.anatomy, setting.replacement):
             made = setting.task.with_texts(swept.evaluation(row), model, setting.max_tokens)

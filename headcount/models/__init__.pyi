@@ -58,6 +58,7 @@ from .sentence_transformer import SentenceEncoding as SentenceEncoding
 from .sentence_transformer import SentenceModule as SentenceModule
 from .sentence_transformer import sentence_modules as sentence_modules
 from .sentence_transformer import stated_activation as stated_activation
+from .sentence_transformer import stated_prompts as stated_prompts
 from .sentence_transformer import transformer_folder as transformer_folder
 from .spread import check_whole as check_whole
 from .spread import device_map_of as device_map_of

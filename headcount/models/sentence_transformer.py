@@ -5,6 +5,7 @@ the prompt and the pooling belong to embeddings. Settings that headcount can't f
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PureWindowsPath
 from typing import Any, cast, final
@@ -238,6 +239,19 @@ def _pooling(config: dict[str, Any]) -> str:
         modes = [flag[1] for flag in flags if flag]
     modes = [modes] if isinstance(modes, str) else modes
     return " + ".join(modes) or "mean"
+
+
+def stated_prompts(name: str) -> Mapping[str, str]:
+    """The prompts that a folder states, by their names, e.g. `query` and `document`.
+
+    Args:
+        name: a folder or hub name; empty for a model made in memory.
+    """
+    try:
+        found = _settings_of(name, SENTENCE_CONFIG).get("prompts") or {}
+    except NotLookedUpError:
+        return {}
+    return {kind: prompt for kind, prompt in found.items() if isinstance(prompt, str) and prompt}
 
 
 def _default_prompt(name: str) -> str:

@@ -76,6 +76,8 @@ METRICS: Mapping[str, str] = {
     "macro-f1": "macro-F1",
     "matthews": "Matthews correlation",
     "spearman": "Spearman correlation",
+    "ndcg@10": "nDCG@10",
+    "mrr@10": "MRR@10",
 }
 """Spelling of the metrics that are not written like their names."""
 

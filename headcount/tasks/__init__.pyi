@@ -26,6 +26,7 @@ from .scoring import Scored as Scored
 from .scoring import check_examples_fit as check_examples_fit
 from .scoring import evaluate as evaluate
 from .scoring import score as score
+from .search import Search as Search
 from .similarity import Similarity as Similarity
 from .splits import DataSet as DataSet
 from .splits import TaskSplits as TaskSplits

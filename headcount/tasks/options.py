@@ -6,6 +6,10 @@ from typing import Any, Literal, final, get_args
 
 from headcount.core import MAX_TOKENS, InputError, Registry, check_choice, check_known
 from headcount.corpora import (
+    GRADE,
+    NEGATIVE,
+    PASSAGE,
+    QUERY,
     TEXT_NAMES,
     Column,
     Columns,
@@ -15,6 +19,7 @@ from headcount.corpora import (
     read_data,
     read_labelled_images,
     read_parallel,
+    read_search,
     read_word_labels,
 )
 
@@ -27,6 +32,7 @@ TASKS: Registry[Any] = Registry(
         "causal-lm": "headcount.tasks.language_modelling:CausalLanguageModelling",
         "masked-lm": "headcount.tasks.language_modelling:MaskedLanguageModelling",
         "similarity": "headcount.tasks.similarity:Similarity",
+        "search": "headcount.tasks.search:Search",
         "image-classification": "headcount.tasks.classification:ImageClassification",
         "token-classification": "headcount.tasks.token_classification:TokenClassification",
         "choice": "headcount.tasks.choice:Choice",
@@ -34,12 +40,16 @@ TASKS: Registry[Any] = Registry(
 )
 """Every task by its name: a `Task`, or a function of the same arguments that makes one."""
 
+SEARCH = "search"
+"""The task whose data sets share passages, but no queries."""
+
 Pooling = Literal["mean", "cls"]
 ClassMetric = Literal["accuracy", "f1", "matthews"]
 TokenMetric = Literal["accuracy", "macro-f1"]
 SPEARMAN = "spearman"
 """The metric of numbers: of similarity, and of classifiers with one output."""
 TranslationMetric = Literal["bleu", "chrf"]
+SearchMetric = Literal["ndcg@10", "mrr@10", "recall@10", "recall@100"]
 LikelihoodPer = Literal["choice", "token", "character"]
 Replacement = Literal["mask", "bert"]
 
@@ -48,6 +58,7 @@ METRICS: Mapping[str, tuple[str, ...]] = {
     "classification": (*get_args(ClassMetric), SPEARMAN),
     "image-classification": get_args(ClassMetric),
     "token-classification": get_args(TokenMetric),
+    "search": get_args(SearchMetric),
 }
 """Metrics of the tasks that have several."""
 
@@ -55,6 +66,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
     "translation": ("num_beams", "tokenize", "prefix"),
     "classification": ("scale",),
     "similarity": ("scale", "pooling"),
+    "search": ("pooling",),
     "causal-lm": ("max_length", "start", "roles"),
     "masked-lm": ("max_length",),
     "choice": ("likelihood_per",),
@@ -75,7 +87,8 @@ class TaskOptions:
     columns: tuple[str, ...] = ()
     """Columns as ROLE=NAME, or ROLE=NUMBER (from 0) where the file has no header."""
     metric: str | None = None
-    """Score to use if the task has several: accuracy, f1, matthews, macro-f1; bleu, chrf."""
+    """Score to use if the task has several: accuracy, f1, matthews, macro-f1; bleu, chrf; ndcg@10,
+    mrr@10, recall@10, recall@100."""
     num_beams: int = 4
     """Translation: number of beams in the search; 1 is greedy."""
     tokenize: str = "13a"
@@ -94,8 +107,8 @@ class TaskOptions:
     """Similarity, and classifiers with one output: lowest and highest possible score in the data; 0
     5 by default for similarity."""
     pooling: Pooling | None = None
-    """Similarity: represent a sentence by the mean of its tokens or by the first one; by default as
-    the sentence-transformers model says."""
+    """Similarity and search: represent a text by the mean of its tokens or by the first one; by
+    default as the sentence-transformers model says."""
     likelihood_per: LikelihoodPer = "choice"
     """Multiple choice: compare log-likelihoods of whole choices, or their means for each token or
     character."""
@@ -158,6 +171,12 @@ COLUMNS: Mapping[str, ColumnSpec] = {
         "sentence2": Column(("sentence2", "second", "text2", "sentence_2")),
         "score": Column(("score", "similarity_score", "similarity", "label")),
     },
+    "search": {
+        QUERY: Column(("query", "question", "anchor"), may_be_empty=True),
+        PASSAGE: Column(("passage", "positive", "document", "answer", "text")),
+        NEGATIVE: Column(("negative",), needed=False, may_be_empty=True),
+        GRADE: Column(("grade", "relevance"), needed=False),
+    },
 }
 """Columns that our tasks read."""
 
@@ -175,6 +194,7 @@ _READERS = {
     "translation": read_parallel,
     "image-classification": read_labelled_images,
     "token-classification": read_word_labels,
+    "search": read_search,
 }
 """Functions that read the data of some tasks."""
 

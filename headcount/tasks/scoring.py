@@ -111,7 +111,7 @@ class Scored:
             InputError: If the folder is a file.
         """
         check_is_folder(folder)
-        texts = ["translations.txt"] if self.task.writes else []
+        texts = ["translations.txt"] if isinstance(self.task, Translation) else []
         for name in texts:
             lines = "".join(f"{text}\n" for text in self.evaluation.outcome_N)
             write_text(folder / name, lines)

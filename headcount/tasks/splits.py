@@ -33,12 +33,20 @@ from headcount.core import (
     guarded,
     signed_origins,
 )
-from headcount.corpora import Columns, Data, image_digests
+from headcount.corpora import QUERY, Columns, Data, image_digests
 from headcount.models import Loaded, as_loaded, signature, unchanged
+from headcount.numbers import percent
 from headcount.tap import evaluating, input_device
 from headcount.tasks.classification import Classification
 from headcount.tasks.metrics import Scale
-from headcount.tasks.options import MORE_TARGETS, SPEARMAN, TASKS, ClassMetric, read_examples
+from headcount.tasks.options import (
+    MORE_TARGETS,
+    SEARCH,
+    SPEARMAN,
+    TASKS,
+    ClassMetric,
+    read_examples,
+)
 from headcount.tasks.regression import Regression, is_regression
 from headcount.tasks.task import Evaluation, Losses, Task, TaskBatch
 
@@ -125,6 +133,10 @@ def drawn(task: Task, most: int, seed: int = 0) -> Task:
 
 NAMES = ("train", "dev", "test")
 """Names of the three data sets, for warnings."""
+
+
+MOST_SHARED = 0.01
+"""Largest share of a data set's queries that another one may hold."""
 
 
 GOLD = frozenset({"target", *MORE_TARGETS, "label", "labels", "score", "answer"})
@@ -239,6 +251,8 @@ class DataSet:
     def inputs(self) -> list[tuple[str, ...]]:
         """The model's inputs, one tuple for each example."""
         table = read_examples(self.task, self.files, self.columns, self.limit)
+        if self.task == SEARCH:  # splits share passages, but no queries
+            return [(query,) for query in dict.fromkeys(table[QUERY]) if query]
         if "image" in table:  # the same one may have several names
             return [(digest,) for digest in image_digests(table["image"])]
         given = [cells for role, cells in table.columns.items() if role not in GOLD]
@@ -252,11 +266,19 @@ def warning(one: DataSet, other: DataSet, names: tuple[str, str]) -> str | None:
         one: the data to choose heads or train on.
         other: the data to measure on.
         names: names of the two, for the warning.
+
+    Raises:
+        InputError: if they share more queries than `MOST_SHARED`.
     """
     known, inputs = set(one.inputs()), other.inputs()
     shared = sum(each in known for each in inputs)
     if not shared:
         return None
+    if one.task == SEARCH and shared > MOST_SHARED * len(inputs):
+        raise InputError(
+            f"Expected queries of {names[1]} that are not in {names[0]}, got {shared:,} of "
+            f"{len(inputs):,} that are, more than {percent(MOST_SHARED)}. Remove them."
+        )
     return (
         f"{shared:,} of {amount(len(inputs), 'example')} of {names[1]} are in {names[0]} too: "
         f"results on {names[1]} are better than they would be on new data"

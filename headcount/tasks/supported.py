@@ -124,6 +124,9 @@ NEEDS = {
     "similarity": Need(
         "a text encoder without a head (AutoModel) or a sentence-transformers folder", _embeds
     ),
+    "search": Need(
+        "a text encoder without a head (AutoModel) or a sentence-transformers folder", _embeds
+    ),
     "image-classification": Need("a ...ForImageClassification", _classifies_images),
     "token-classification": Need(
         "a ...ForTokenClassification", _reads_with("ForTokenClassification")

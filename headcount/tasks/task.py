@@ -208,7 +208,8 @@ class Task(ABC):
     sha256: str
     """Hash of the data and of whatever else decides the model's input, for signatures."""
     writes: ClassVar[bool] = False
-    """Whether the score is over texts that the model writes, made by an evaluation on request."""
+    """Whether the score is over more than a forward pass gives, made by an evaluation on request:
+    texts that the model writes, or what it finds in a search."""
     distils: ClassVar[Distils | None] = None
     """What `answers` returns: one of several at each place (logits), or embeddings; None if a model
     can't learn from another's output here."""
@@ -361,7 +362,7 @@ class Task(ABC):
     def with_texts(
         self, evaluation: Evaluation, model: PreTrainedModel, max_tokens: int = MAX_TOKENS
     ) -> Evaluation:
-        """An evaluation whose outcomes are the texts that the model writes, if it writes any."""
+        """An evaluation whose outcomes are those made on request: see `writes`."""
         return evaluation
 
     def resampled(self, evaluation: Evaluation) -> Resampled:

@@ -20,6 +20,7 @@ from headcount.tasks import (
     MaskedLanguageModelling,
     Masking,
     Regression,
+    Search,
     Similarity,
     Task,
     TokenClassification,
@@ -190,6 +191,8 @@ _add(
 )
 _add("similarity-bert", "BertModel", Similarity, PAIRS)
 _add("similarity-cls", "RobertaModel", Similarity, PAIRS, pooling="cls")
+FOUND = {"query": TEXTS, "passage": PAIRS["sentence2"]}
+_add("search-bert", "BertModel", Search, FOUND)
 SHORT = {"max_new_tokens": 6}
 """A random model ends few translations by itself."""
 for _model in (

@@ -97,6 +97,7 @@ def test_a_score_over_all_is_the_score_of_every_number(name: str) -> None:
         "translation": np.array(["Der alte Hund bellte den Mond an."] * 7, dtype=object),
         "classification": np.array([0, 2, 1, 0, 2, 2, 2]),
         "choice": np.array([1, 0, 3, 1, 0, 1, 0]),
+        "search": np.array([1.0, 0.0, 0.5, 1.0, 0.0, 0.25, 0.63]),
     }
     outcome_N = given.get(task.name, evaluation.outcome_N)
     if task.metric == "spearman":

@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 
 from headcount.core import InputError
 from headcount.importance import Ablation, AblationSetting, sweep
-from headcount.tasks import IGNORED, Losses, TaskBatch, Translation, drawn, evaluate
+from headcount.tasks import IGNORED, Losses, Search, TaskBatch, Translation, drawn, evaluate
 from tests.importance.tiny_task import TinyTask
 from tests.tasks.loaded import TASKS
 
@@ -29,6 +29,9 @@ def test_losses_and_scores_are_those_of_the_whole_task(name: str) -> None:
     np.testing.assert_allclose(found.outcome_N, whole.outcome_N[index_N], rtol=1e-5, atol=rounding)
     np.testing.assert_array_equal(few.length_N, task.length_N[index_N])
     assert (few.name, few.metric) == (task.name, task.metric)
+    if isinstance(task, Search):
+        whole = replace(whole, outcome_N=np.linspace(0, 1, task.num_examples))
+        found = replace(found, outcome_N=whole.outcome_N[index_N])
     if isinstance(task, Translation):
         whole = replace(
             whole, outcome_N=np.array([first for (first,) in task.references[::-1]], dtype=object)

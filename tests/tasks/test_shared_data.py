@@ -11,7 +11,7 @@ from scipy.stats import spearmanr
 from headcount.core import CorpusError
 from headcount.corpora import read_data, read_parallel
 from headcount.models import load
-from headcount.tasks import COLUMNS, Similarity, evaluate, fitting
+from headcount.tasks import COLUMNS, Search, Similarity, evaluate, fitting
 
 ROLES, SIDES = COLUMNS["classification"], COLUMNS["translation"]
 SHARED = Path(__file__).parents[2].parent / "shared" / "data"
@@ -64,7 +64,7 @@ def test_similarity_is_that_of_sentence_transformers() -> None:
     u, v = (stock.encode(list(side), normalize_embeddings=True) for side in (first, second))
     cosines = (u * v).sum(1)
     loaded = load(get_model_path())
-    assert fitting(loaded.model) == ["similarity"]
+    assert fitting(loaded.model) == ["similarity", "search"]
     numbers = [float(number) for number in gold]
     data = {"sentence1": first, "sentence2": second, "score": numbers}
     task = Similarity(loaded, data)
@@ -73,3 +73,35 @@ def test_similarity_is_that_of_sentence_transformers() -> None:
     expected = spearmanr(cosines, numbers).statistic  # type: ignore
     assert task.score(evaluation) == pytest.approx(float(expected), abs=1e-5)
     assert task.num_examples == 500 and 0.85 < task.score(evaluation) < 0.88
+
+
+@pytest.mark.slow
+def test_search_is_that_of_sentence_transformers() -> None:
+    """Pairs of STS-B that mean the same: the first sentence is asked for, the second is found."""
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    path = shared("stsb/stsb-en-dev.csv")
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.reader(file) if row[0] != row[1]][::2]
+    pairs = [row for row in rows if float(row[2]) >= 4]
+    data = {
+        "query": [*(row[0] for row in pairs), *[""] * len(rows)],
+        "passage": [row[1] for row in [*pairs, *rows]],
+    }
+    loaded = load(get_model_path())
+    queries = dict.fromkeys(row[0] for row in pairs)
+    passages = list(dict.fromkeys(data["passage"]))
+    judge = sentence_transformers.evaluation.InformationRetrievalEvaluator(
+        {query: query for query in queries},
+        {passage: passage for passage in passages},
+        {query: {row[1] for row in pairs if row[0] == query} for query in queries},
+        mrr_at_k=[10],
+        ndcg_at_k=[10],
+        precision_recall_at_k=[10],
+        write_csv=False,
+    )
+    found = judge(sentence_transformers.SentenceTransformer(str(get_model_path()), device="cpu"))
+    for metric in ("ndcg@10", "mrr@10", "recall@10"):
+        task = Search(loaded, data, metric=metric)
+        score = task.score(evaluate(loaded.model, task, texts=True))
+        assert score == pytest.approx(found[f"cosine_{metric}"], abs=1e-4)
+        assert 0.9 < score < 1

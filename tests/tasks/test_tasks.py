@@ -373,7 +373,7 @@ def test_tasks_that_fit(name: str) -> None:
 @pytest.mark.parametrize(
     ("model", "expected"),
     [
-        (hf.BertModel, ["similarity"]),
+        (hf.BertModel, ["similarity", "search"]),
         (hf.BertForSequenceClassification, ["classification"]),
         (hf.BertForTokenClassification, ["token-classification"]),
         (hf.BertForMaskedLM, ["masked-lm"]),
@@ -382,7 +382,7 @@ def test_tasks_that_fit(name: str) -> None:
         (hf.BertForMultipleChoice, []),
         (hf.BertForNextSentencePrediction, []),
         (hf.BertForPreTraining, []),
-        (hf.T5EncoderModel, ["similarity"]),
+        (hf.T5EncoderModel, ["similarity", "search"]),
         (hf.T5ForTokenClassification, ["token-classification"]),
         (hf.T5ForSequenceClassification, ["classification"]),
         (hf.T5ForQuestionAnswering, []),
@@ -470,6 +470,7 @@ def fitting_names() -> list[str]:
         "causal-lm",
         "masked-lm",
         "similarity",
+        "search",
         "image-classification",
         "token-classification",
         "choice",

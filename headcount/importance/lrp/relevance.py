@@ -139,7 +139,7 @@ def _chosen(task: Choice, model: PreTrainedModel, batch: TaskBatch) -> Starts:
 def _cosine(task: Similarity, model: PreTrainedModel, batch: TaskBatch) -> Starts:
     """Starts at the cosine of each pair; lengths are constants, and each sentence takes half."""
     hidden_RNW = model.base_model(**batch.inputs).last_hidden_state
-    pooled_RW = task.pooled(hidden_RNW, batch.inputs["attention_mask"])
+    pooled_RW = task.embedding.pooled(hidden_RNW, batch.inputs["attention_mask"])
     unit_RW = pooled_RW / pooled_RW.detach().norm(dim=-1, keepdim=True)
     unit_EPW = unit_RW[batch.example_R.argsort(stable=True)].unflatten(0, (-1, 2))
     halves_E = (unit_EPW * unit_EPW.detach().flip(1)).sum((1, 2)) / 2

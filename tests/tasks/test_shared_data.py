@@ -90,7 +90,8 @@ def test_search_is_that_of_sentence_transformers() -> None:
     loaded = load(get_model_path())
     queries = dict.fromkeys(row[0] for row in pairs)
     passages = list(dict.fromkeys(data["passage"]))
-    judge = sentence_transformers.evaluation.InformationRetrievalEvaluator(
+    judging = pytest.importorskip("sentence_transformers.sentence_transformer.evaluation")
+    judge = judging.InformationRetrievalEvaluator(
         {query: query for query in queries},
         {passage: passage for passage in passages},
         {query: {row[1] for row in pairs if row[0] == query} for query in queries},
@@ -104,4 +105,4 @@ def test_search_is_that_of_sentence_transformers() -> None:
         task = Search(loaded, data, metric=metric)
         score = task.score(evaluate(loaded.model, task, texts=True))
         assert score == pytest.approx(found[f"cosine_{metric}"], abs=1e-4)
-        assert 0.9 < score < 1
+        assert 0.9 < score <= 1

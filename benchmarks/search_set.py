@@ -1,0 +1,70 @@
+"""A set for search out of plain text: a sentence is the query, the rest of its paragraph is found.
+
+python benchmarks/search_set.py wiki.train.tokens OUT
+
+This is the inverse cloze task (Lee et al., 2019, section 4, https://arxiv.org/abs/1906.00300). An
+article is in one of three sets, so that no passage of a test query is in training. All passages of
+a set are searched, also those without a query.
+"""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import tyro
+
+SIZES = {"train": 600, "dev": 300, "test": 600}
+"""Number of queries of each set."""
+
+PASSAGES = 1000
+"""Number of passages of each set, those of its queries included."""
+
+
+def main(text: tyro.conf.Positional[Path], out: tyro.conf.Positional[Path], seed: int = 0) -> None:
+    """Write train.tsv, dev.tsv and test.tsv.
+
+    Args:
+        text: text with headings such as `= Title =`, a paragraph a line.
+        out: folder for the files; it is created.
+        seed: seed of the draws.
+    """
+    generator, articles = np.random.default_rng(seed), list[list[str]]()
+    for line in text.read_text(encoding="utf-8").splitlines():
+        if re.fullmatch(r" = [^=].*[^=] = ", line):
+            articles.append([])
+        elif articles and not line.startswith(" =") and len(line.split()) > 60:
+            articles[-1].append(_plain(line))
+    order = generator.permutation(len(articles)).tolist()
+    out.mkdir(parents=True, exist_ok=True)
+    for (name, most), part in zip(SIZES.items(), np.array_split(order, 3), strict=True):
+        rows = [_row(each) for article in part for each in articles[article] if _is_long(each)]
+        drawn = [rows[index] for index in generator.permutation(len(rows))[:PASSAGES].tolist()]
+        table = pd.DataFrame(drawn, columns=["query", "passage"])
+        table.loc[most:, "query"] = ""  # only searched
+        table.to_csv(out / f"{name}.tsv", sep="\t", index=False)
+        print(f"{name}: {most} queries, {len(table)} passages of {len(part)} articles")
+
+
+def _plain(line: str) -> str:
+    """A paragraph of WikiText without its marks."""
+    joined = re.sub(r" @(\W)@ ", r"\1", line).replace("<unk>", "").replace('"', "")
+    return " ".join(re.sub(r" ([,.;:)])", r"\1", joined).split())
+
+
+def _sentences(paragraph: str) -> list[str]:
+    return re.split(r"(?<=\.) (?=[A-Z])", paragraph)
+
+
+def _is_long(paragraph: str) -> bool:
+    return len(_sentences(paragraph)) > 2
+
+
+def _row(paragraph: str) -> tuple[str, str]:
+    """The second sentence of a paragraph, and the paragraph without it."""
+    first, query, *others = _sentences(paragraph)
+    return query, " ".join([first, *others])
+
+
+if __name__ == "__main__":
+    tyro.cli(main)

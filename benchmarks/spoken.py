@@ -1,11 +1,10 @@
-"""Speech whose word times are known: sentences spoken by eSpeak NG, in two halves of other voices.
+"""Speech whose word times are known: sentences spoken by ten voices of eSpeak NG.
 
-    python -m benchmarks.spoken OUT SENTENCES [--number 200]
+    python -m benchmarks.spoken OUT SENTENCES [--number 400]
 
-SENTENCES has an English sentence per line; of a table, the first column. OUT/first and OUT/second
-get a folder of recordings, `recordings.tsv` (audio, text, speaker) and `words.ctm`. A word ends
-where the next begins or a pause does, as the library's events say. Debian's `espeak-ng` has the
-library.
+SENTENCES has an English sentence per line; of a table, the first column. OUT gets recordings,
+`recordings.tsv` (audio, text, speaker) and `words.ctm`. A word ends where the next begins or a
+pause does, as the library's events say. Debian's `espeak-ng` has the library.
 """
 
 import argparse
@@ -19,10 +18,10 @@ from pathlib import Path
 import numpy as np
 
 VOICES = (
-    ("en-us", "en", "en-gb-scotland+m3", "en-us+f2", "en+f4"),
-    ("en-us+m7", "en-gb-x-rp", "en-us+f3", "en-gb-x-gbclan+m2", "en-029+f1"),
+    *("en-us", "en", "en-gb-scotland+m3", "en-us+f2", "en+f4"),
+    *("en-us+m7", "en-gb-x-rp", "en-us+f3", "en-gb-x-gbclan+m2", "en-029+f1"),
 )
-"""The voices of both halves."""
+"""The voices, in turn."""
 WORD, PHONEME = 1, 7
 _RETRIEVAL, _PHONEMES, _UTF8 = 1, 1, 1
 _RATE, _GAP = 1, 7
@@ -132,17 +131,15 @@ def sentences(path: Path) -> list[str]:
     return [some[place] for place in np.random.default_rng(0).permutation(len(some))]
 
 
-def write_half(
-    folder: Path, voices: tuple[str, ...], speaker: Speaker, texts: Iterator[str], number: int
-) -> None:
-    """Speak as many sentences, the voices in turn, and write them."""
+def write(folder: Path, texts: Iterator[str], number: int) -> None:
+    """Speak as many sentences and write them."""
     import soundfile
 
     folder.mkdir(parents=True)
-    generator = np.random.default_rng(len(voices[0]))
+    speaker, generator = Speaker(), np.random.default_rng(0)
     rows, words = ["audio\ttext\tspeaker"], list[str]()
     while len(rows) <= number:
-        text, voice = next(texts), voices[len(rows) % len(voices)]
+        text, voice = next(texts), VOICES[len(rows) % len(VOICES)]
         speed, gap = int(generator.integers(120, 220)), int(generator.choice([0, 0, 2, 10]))
         if (spoken := speaker.speak(text, voice, speed, gap)) is None:
             continue
@@ -158,15 +155,13 @@ def write_half(
 
 
 def main() -> None:
-    """Write both halves."""
+    """Write the recordings, their transcripts and word times."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
     parser.add_argument("sentences", type=Path)
-    parser.add_argument("--number", type=int, default=200, help="recordings in a half")
+    parser.add_argument("--number", type=int, default=400, help="number of recordings")
     given = parser.parse_args()
-    speaker, texts = Speaker(), iter(sentences(given.sentences))
-    for name, voices in zip(("first", "second"), VOICES, strict=True):
-        write_half(given.out / name, voices, speaker, texts, given.number)
+    write(given.out, iter(sentences(given.sentences)), given.number)
 
 
 if __name__ == "__main__":

@@ -46,6 +46,7 @@ from .held import is_data_set as is_data_set
 from .held import is_held as is_held
 from .held import is_on_hub as is_on_hub
 from .held import named_files as named_files
+from .held import sources_of as sources_of
 from .image_encoder import AnyEncoder as AnyEncoder
 from .image_encoder import ImageEncoder as ImageEncoder
 from .images import image_digests as image_digests
@@ -112,6 +113,7 @@ from .table import Data as Data
 from .table import ReadAs as ReadAs
 from .table import Table as Table
 from .table import check_limit as check_limit
+from .table import choose as choose
 from .table import is_numbered as is_numbered
 from .table import keys_of as keys_of
 from .table import named_columns as named_columns

@@ -237,10 +237,10 @@ def is_data_set(name: str | Path) -> bool:
 
 
 def _undecoded(data: Any) -> Any:
-    """A data set whose pictures are bytes, as they are stored; any other data themselves."""
+    """A data set whose pictures and sound are bytes, as they are stored; other data themselves."""
     features = getattr(data, "features", None)
     for name, feature in dict(features).items() if isinstance(features, Mapping) else ():
-        if type(feature).__name__ == "Image":
+        if type(feature).__name__ in ("Image", "Audio"):
             data = data.cast_column(name, type(feature)(decode=False))
     return data
 

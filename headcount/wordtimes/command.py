@@ -27,9 +27,9 @@ class AlignSound(DeviceArguments, ResultCommand["models.Loaded", "wordtimes.Word
 
     model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
     """A Hugging Face name or a folder of a Whisper."""
-    sound: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SOUND")]
+    sound: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="SOUND")]
     """A folder of recordings (.wav, .flac, .mp3), each beside its transcript (.txt), or a table
-    (.tsv, .csv, .jsonl) with the columns audio and text."""
+    (.tsv, .csv, .jsonl) with the columns audio and text, or hf://dataset?split=test."""
     out: Path = field(kw_only=True)
     """Folder for the results."""
     words: Path | None = None

@@ -12,13 +12,14 @@ from headcount.wordtimes.forcing import Forcing
 from headcount.wordtimes.head_scores import agreeing, ranked
 from headcount.wordtimes.hearing import Hearing
 from headcount.wordtimes.lists import Heard, greedy, head_errors
+from headcount.wordtimes.recordings import Recording
 from headcount.wordtimes.result import ListTimesRow, WordTimesOptions
 from headcount.wordtimes.word_files import WordTimesOf, check_word_times
 
 KnownSpans = Mapping[int, Float[np.ndarray, "_ 2"]]
 """Seconds at which words begin and end, by the number of the recording."""
-FOUND, OWN, UNIFORM = "found without times", "the model's own", "uniform speech rate"
-EACH, BEST, GREEDY = "chosen for each recording", "best by error", "greedy by error"
+FOUND, OWN, UNIFORM = "found without times", "the model's own", "uniform rate"
+EACH, BEST, GREEDY = "for each recording", "best by error", "greedy by error"
 CANDIDATES = 16
 """Number of heads, the best by error, that a greedy search adds from."""
 
@@ -45,13 +46,13 @@ def known_spans(hearing: Hearing, known: WordTimesOf) -> KnownSpans:
     return found
 
 
-def halves(hearing: Hearing, places: Sequence[int]) -> tuple[list[int], list[int]]:
+def halves(recordings: Sequence[Recording], places: Sequence[int]) -> tuple[list[int], list[int]]:
     """Two halves of some recordings: of other speakers where these are known, else by turns."""
-    speakers = sorted({hearing.recordings[place].speaker for place in places})
+    speakers = sorted({recordings[place].speaker for place in places})
     if len(speakers) < 2:
         return [*places[::2]], [*places[1::2]]
     first = {*speakers[::2]}
-    is_first = [hearing.recordings[place].speaker in first for place in places]
+    is_first = [recordings[place].speaker in first for place in places]
     pairs = [*zip(places, is_first, strict=True)]
     return [place for place, its in pairs if its], [place for place, its in pairs if not its]
 
@@ -64,7 +65,7 @@ def compare_lists(
     options: WordTimesOptions,
 ) -> tuple[ListTimesRow, ...]:
     """The errors of lists on the recordings that did not choose them; none without known times."""
-    choosing, testing = halves(hearing, [*spans])
+    choosing, testing = halves(hearing.recordings, [*spans])
     if not choosing or not testing:
         return ()
     lists = _chosen(hearing, spans, forcing, number, choosing)

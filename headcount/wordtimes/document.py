@@ -5,6 +5,7 @@ from functools import partial
 from headcount.core import Chart, Document, Table, Text, amount
 from headcount.numbers import ends
 from headcount.wordtimes.comparison import FOUND
+from headcount.wordtimes.errors import TOLERANCES
 from headcount.wordtimes.examples import draw
 from headcount.wordtimes.result import HeadTimesRow, ListTimesRow, WordTimes
 
@@ -23,10 +24,11 @@ def word_times_document(found: WordTimes) -> Document:
                 f"{record.model}: {amount(record.recordings, 'recording')} of "
                 f"{record.seconds:,.0f} s with {amount(record.words, 'word')}."
             ),
+            *map(Text, record.prepared),
             *_errors(found),
             Text(
-                "Heads are ranked without word times, by how little their own path through a "
-                "recording differs from the median path of the others."
+                "Heads are ranked without word times, by how far apart their own path through a "
+                "recording and the median path of the others are."
             ),
             Table.of(_headers(found), map(_cells, _best(found)), "The heads that agree best"),
             Text(
@@ -59,7 +61,8 @@ def _errors(found: WordTimes) -> list[Text | Table]:
     """The errors of lists, if word times are known."""
     if not found.lists:
         return []
-    headers = ("list", "heads", "start", "95 %", "end", "95 %", "within 50 ms", "100 ms", "200 ms")
+    within = (f"\u2264 {most} ms" for most in TOLERANCES)
+    headers = ("list", "heads", "start", "95 %", "end", *within)
     return [
         Text(
             f"Mean absolute errors in ms against the known word times of "
@@ -78,7 +81,6 @@ def _list_cells(row: ListTimesRow) -> list[str]:
         f"{row.start_ms:.0f}",
         ends(row.start_low, row.start_high, "{:.0f}".format),
         f"{row.end_ms:.0f}",
-        ends(row.end_low, row.end_high, "{:.0f}".format),
         *(f"{100 * each:.0f} %" for each in (row.within_50, row.within_100, row.within_200)),
     ]
 
@@ -88,10 +90,13 @@ def _beside_own(found: WordTimes) -> list[str]:
     row = next((row for row in found.lists if row.name == FOUND), None)
     if row is None or row.more_ms != row.more_ms:
         return []
+    nearer = row.more_ms < 0
+    off = sorted([row.more_low, row.more_high], reverse=nearer)
+    low, high = (-each if nearer else each for each in off)
     return [
-        f"With the list that was found without word times, starts are {row.more_ms:+.0f} ms "
-        f"further off than with the model's own "
-        f"({ends(row.more_low, row.more_high, '{:+.0f}'.format)})."
+        f"Without word times a list was found whose starts are {abs(row.more_ms):.0f} ms "
+        f"{'nearer to' if nearer else 'further from'} the known ones than those of the model's own "
+        f"({ends(low, high, '{:.0f}'.format)})."
     ]
 
 
@@ -100,8 +105,8 @@ def _best(found: WordTimes) -> list[HeadTimesRow]:
 
 
 def _headers(found: WordTimes) -> tuple[str, ...]:
-    known = ("start error", "95 %") if found.record.timed else ()
-    return ("head", "chosen", "own", "disagreement", "monotone", "coverage", "norm", *known)
+    known = ("error", "95 %") if found.record.timed else ()
+    return ("head", "chosen", "own", "apart", "monotone", "coverage", "norm", *known)
 
 
 def _cells(row: HeadTimesRow) -> list[str]:

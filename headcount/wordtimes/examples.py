@@ -19,9 +19,9 @@ def draw(example: ExampleRow) -> Figure:
     samples_N, _ = soundfile.read(io.BytesIO(example.sound), dtype="float32")
     figure = new_figure(WIDTH, HEIGHT)
     over, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
-    over.specgram(
-        samples_N + 1e-6, NFFT=400, Fs=example.rate, noverlap=240, cmap="Greys", rasterized=True
-    )
+    loudest = 20 * np.log10(np.abs(samples_N).max() + 1e-6)
+    how = {"cmap": "Greys", "vmin": loudest - 100, "vmax": loudest - 30, "rasterized": True}
+    over.specgram(samples_N + 1e-9, NFFT=400, Fs=example.rate, noverlap=240, **how)
     over.set(ylabel="Hz", ylim=(0, 5000))
     for word, start, end in zip(example.words, example.starts, example.starts[1:], strict=False):
         over.axvline(start, color=ACCENT, linewidth=0.8)

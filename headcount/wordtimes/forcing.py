@@ -21,6 +21,7 @@ from transformers.models.whisper.tokenization_whisper import TO_LANGUAGE_CODE
 from headcount.core import Head, InputError, LayerId, ModelError
 from headcount.models import Loaded, is_saved, lists_of, place_of
 from headcount.tap import Block, FunctionListener, Tap, evaluating, input_device
+from headcount.wordtimes.recordings import UnusableError
 
 SITE = "decoder.cross"
 
@@ -109,6 +110,7 @@ class Forcing:
         with evaluating(model), torch.inference_mode():
             encoded = model.get_encoder()(sound)
             prompt = self._prompt(encoded)
+            self._check_fits(len(prompt) + len(tokens))
             ids = torch.tensor([[*prompt, *tokens]], device=device)
             maps: dict[LayerId, np.ndarray] = {}
 
@@ -127,6 +129,19 @@ class Forcing:
         return Forced(
             np.concatenate(layers), float(cross_entropy(logits_RV, targets)), tuple(first_rows)
         )
+
+    def _check_fits(self, number: int) -> None:
+        """Check that the decoder takes as many tokens.
+
+        Raises:
+            UnusableError: if it takes fewer.
+        """
+        config: Any = self.loaded.config
+        if number > config.max_target_positions:
+            raise UnusableError(
+                "has a transcript of more tokens than the model takes "
+                f"({config.max_target_positions})"
+            )
 
     def _pieces(self, word: str) -> list[int]:
         """The tokens of a word, which in Whisper's vocabulary begin with its blank."""

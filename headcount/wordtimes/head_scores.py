@@ -21,7 +21,7 @@ Departure: they choose heads for each recording by the norm. `generate` reads on
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from scipy.stats import rankdata
 
 Starts = Sequence[Int[np.ndarray, "_ _"]]
@@ -44,12 +44,33 @@ def map_scores(maps_HRF: Float[np.ndarray, "head row frame"]) -> Float[np.ndarra
 
 def disagreement(starts: Starts, among: Sequence[int]) -> Float[np.ndarray, "recording head"]:
     """Mean frames between the path of each head and the median path of some others."""
-    found = np.empty((len(starts), len(starts[0])))
-    for number, starts_HR in enumerate(starts):
-        for head, own_R in enumerate(starts_HR):
-            others = [each for each in among if each != head]
-            found[number, head] = np.abs(own_R - np.median(starts_HR[others], axis=0)).mean()
-    return found
+    is_among_H1 = np.isin(np.arange(len(starts[0])), among)[:, None]
+    return np.stack(
+        [
+            np.abs(starts_HR - median_of_others(starts_HR, is_among_H1)).mean(1)
+            for starts_HR in starts
+        ]
+    )
+
+
+def median_of_others(
+    starts_HR: Int[np.ndarray, "head row"], is_among_H1: Bool[np.ndarray, "head 1"]
+) -> Float[np.ndarray, "head row"]:
+    """For every head the median of those that are among some, itself left out.
+
+    All are sorted once: without one of them, places from its own on move by one.
+    """
+    sorted_AR = np.sort(starts_HR[is_among_H1[:, 0]], axis=0)
+    number = len(sorted_AR)
+
+    def at(place: int) -> Int[np.ndarray, "head row"]:
+        here, after = sorted_AR[place], sorted_AR[min(place + 1, number - 1)]
+        return np.where(is_among_H1 & (starts_HR <= here), after, here)
+
+    all_R = np.median(sorted_AR, axis=0)
+    left = number - 1
+    without_HR = (at(max(left - 1, 0) // 2) + at(left // 2)) / 2
+    return np.where(is_among_H1, without_HR, all_R)
 
 
 def agreeing(starts: Starts, wanted: int) -> Float[np.ndarray, "recording head"]:

@@ -34,8 +34,10 @@ class Hearing:
     """The same recordings as they were given."""
     scores_S3H: Float[np.ndarray, "recording 3 head"]
     """Monotone share, coverage and norm."""
-    notes: tuple[str, ...]
-    """Sentences on what was left out or resampled."""
+    left_out: tuple[str, ...]
+    """Why recordings were left out."""
+    prepared: tuple[str, ...]
+    """How sound was resampled or mixed."""
 
     @property
     def seconds(self) -> float:
@@ -72,23 +74,25 @@ def hear(forcing: Forcing, recordings: Sequence[Recording], progress: Progress) 
         found.append((recording, kept, map_scores(forced.maps_HRF), forced.loss))
         done[how] += 1
         progress("listening", number, len(recordings))
-    is_own = _fits([loss for *_, loss in found])
+    is_own = fits([loss for *_, loss in found])
     left["has a transcript that the model finds far less likely than the others'"] = [
         each[0].name for each, fits in zip(found, is_own, strict=True) if not fits
     ]
     used = [each for each, fits in zip(found, is_own, strict=True) if fits]
-    notes = (*_left_out(left, len(recordings)), *_done(done, len(recordings)))
+    left_out = tuple(_left_out(left, len(recordings)))
     if not used:
-        raise CorpusError(f"Expected a recording that can be used, got none: {'; '.join(notes)}.")
+        why = "; ".join(left_out)
+        raise CorpusError(f"Expected a recording that can be used, got none: {why}.")
     return Hearing(
         tuple(heard for _, heard, *_ in used),
         tuple(recording for recording, *_ in used),
         np.stack([scores for _, _, scores, _ in used]),
-        notes,
+        left_out,
+        tuple(_done(done, len(recordings))),
     )
 
 
-def _fits(losses: Sequence[float]) -> list[bool]:
+def fits(losses: Sequence[float]) -> list[bool]:
     """Whether each transcript is as likely as those of other recordings are."""
     if not losses:
         return []
@@ -109,4 +113,4 @@ def _left_out(left: dict[str, list[str]], number: int) -> Iterator[str]:
 def _done(done: Counter[str], number: int) -> Iterator[str]:
     for how, times in done.items():
         if how:
-            yield f"{times:,} of {amount(number, 'recording')} {how}"
+            yield f"{times:,} of {amount(number, 'recording')} {how}."

@@ -9,13 +9,13 @@ import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 import numpy as np
 from jaxtyping import Float
 
 from headcount.core import CorpusError, InputError, amount, reason, short_hash
-from headcount.corpora import Column, read_data
+from headcount.corpora import Column, Columns, Data, choose, is_data_set, read_data, sources_of
 
 ENDINGS = (".wav", ".flac", ".mp3", ".ogg")
 """Endings of files of sound."""
@@ -24,6 +24,7 @@ COLUMNS = {
     "audio": Column(("file_name", "audio_filepath", "file", "path")),
     "text": Column(("transcription", "transcript", "sentence")),
     "speaker": Column(("speaker_id", "client_id"), needed=False),
+    "name": Column(("id",), needed=False),
 }
 """The columns of a table of recordings, with other names that they may have."""
 SILENT = 1e-4
@@ -40,7 +41,8 @@ class Recording:
     """A recording with its transcript."""
 
     name: str
-    """What word times name it by: its file's name without the ending."""
+    """What word times name it by: its file's name without the ending; of a data set, `name`, `id`
+    or the number of the row (row1)."""
     path: Path
     text: str
     speaker: str = ""
@@ -89,7 +91,7 @@ class Recording:
 
 def resampled(
     samples_N: Float[np.ndarray, " sample"], rate: int, wanted: int
-) -> Float[np.ndarray, " sample"]:
+) -> Float[np.ndarray, " resampled"]:
     """Sound at another rate, by a polyphase filter."""
     from scipy.signal import resample_poly
 
@@ -111,28 +113,37 @@ def check_can_read() -> None:
         ) from error
 
 
-def read_recordings(place: str | Path, columns: Any = None) -> list[Recording]:
-    """The recordings in a folder or a table, sorted as they are there.
+def read_recordings(data: Data, columns: Columns | None = None) -> list[Recording]:
+    """The recordings in a folder, a table or a data set, sorted as they are there.
+
+    Args:
+        data: a folder, a table, the name of a data set (`hf://NAME?split=test`), or a data set of
+            `datasets` with a column of sound.
+        columns: names of the columns `audio`, `text` and `speaker`, if others.
 
     Raises:
         CorpusError: if there are none, one has no transcript, or two have the same name.
     """
-    path = Path(place)
-    if not path.exists():
-        raise CorpusError(
-            f"Expected a folder of recordings or a table of them, but {path} does not exist. Check "
-            "the path."
-        )
-    found = list(_in_folder(path, columns) if path.is_dir() else _in_table(path, columns))
+    if isinstance(data, str | Path) and not is_data_set(data):
+        path = Path(data)
+        if not path.exists():
+            raise CorpusError(
+                f"Expected a folder of recordings or a table of them, but {path} does not exist. "
+                "Check the path."
+            )
+        found = list(_in_folder(path, columns) if path.is_dir() else _in_table(path, columns))
+    else:
+        found = list(_in_data_set(data, columns))
     names = [each.name for each in found]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise CorpusError(
-            f"Expected recordings with different names in {path}, got {twice[0]} twice. Rename one."
+            f"Expected recordings with different names in the data, got {twice[0]} twice. "
+            "Rename one."
         )
     return found
 
 
-def _in_folder(folder: Path, columns: Any) -> Iterator[Recording]:
+def _in_folder(folder: Path, columns: Columns | None) -> Iterator[Recording]:
     sounds = sorted(path for path in folder.rglob("*") if path.suffix.lower() in ENDINGS)
     tables = sorted(path for path in folder.glob("*") if path.suffix in _TABLES)
     if len(tables) == 1:
@@ -153,12 +164,29 @@ def _in_folder(folder: Path, columns: Any) -> Iterator[Recording]:
         yield Recording(path.stem, path, text.read_text(encoding="utf-8").strip())
 
 
-def _in_table(path: Path, columns: Any) -> Iterator[Recording]:
+def _in_table(path: Path, columns: Columns | None) -> Iterator[Recording]:
     table = read_data(path, columns, COLUMNS)
     speakers = table["speaker"] if "speaker" in table else [""] * len(table)
-    for file, text, speaker in zip(table["audio"], table["text"], speakers, strict=True):
-        place = path.parent / file
-        yield Recording(place.stem, place, text, speaker)
+    files = [path.parent / file for file in table["audio"]]
+    names = table["name"] if "name" in table else [file.stem for file in files]
+    yield from map(Recording, names, files, table["text"], speakers)
+
+
+def _in_data_set(data: Data, columns: Columns | None) -> Iterator[Recording]:
+    """The rows of a data set, whose sound lies in files; it is not decoded by others."""
+    for source in sources_of(data):
+        chosen: dict[str, str | int] = {}
+        for number, (origin, cells) in enumerate(source.rows(columns), start=1):
+            chosen = chosen or choose([str(name) for name in cells], columns, COLUMNS, origin)
+            its = {role: cells[name] for role, name in chosen.items()}
+            if not isinstance(its["audio"], str):
+                raise CorpusError(
+                    f"{origin}: expected sound in column {chosen['audio']!r}, got "
+                    f"{type(its['audio']).__name__}. Name a column of sound with --columns "
+                    "audio=NAME."
+                )
+            name, speaker = str(its.get("name", f"row{number}")), str(its.get("speaker", ""))
+            yield Recording(name, Path(its["audio"]), str(its["text"]), speaker)
 
 
 def recordings_sha256(recordings: Sequence[Recording]) -> str:

@@ -137,6 +137,8 @@ class WordTimesRecord(CorpusRecord):
     fixed_ms: float = math.nan
     """Mean difference between word starts by the fixed list and by heads chosen for each
     recording."""
+    prepared: tuple[str, ...] = ()
+    """Sentences on sound that was resampled, or mixed to one channel."""
 
 
 @final

@@ -9,8 +9,9 @@ from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from headcount.core import InputError, Progress, Stopwatch, amount, name_of, short_hash, silent
+from headcount.corpora import Data
 from headcount.models import Loaded, as_loaded, signature
-from headcount.statistics import Bootstrap, few_clusters
+from headcount.statistics import Bootstrap, check_draws, few_clusters
 from headcount.wordtimes.comparison import KnownSpans, compare_lists, known_spans
 from headcount.wordtimes.forcing import Forcing, extractor_of
 from headcount.wordtimes.head_scores import MAP_SCORES, agreeing, ranked
@@ -40,7 +41,7 @@ USUAL_NUMBER = 8
 
 def word_times(
     model: Loaded | PreTrainedModel,
-    sound: str | Path | Sequence[Recording],
+    sound: Data | Sequence[Recording],
     words: str | Path | WordTimesOf | None = None,
     options: WordTimesOptions | None = None,
     progress: Progress = silent,
@@ -51,7 +52,8 @@ def word_times(
 
     Args:
         model: the result of `load`, or a plain model together with its tokenizer.
-        sound: a folder or table of recordings with their transcripts, or these.
+        sound: a folder, table or data set of recordings with their transcripts (see
+            `read_recordings`), or a list of `Recording`.
         words: known word times, to measure errors by: a file, a folder, or these.
         options: how to run.
         progress: called with the stage and the number of recordings done.
@@ -66,10 +68,11 @@ def word_times(
     loaded, options = as_loaded(model, tokenizer), options or WordTimesOptions()
     watch = Stopwatch()
     forcing = Forcing(loaded, extractor_of(loaded), options.language)
-    given = read_recordings(sound, columns) if isinstance(sound, str | Path) else list(sound)
+    given = [*_read(sound)] or read_recordings(sound, columns)
     known = read_word_times(words) if isinstance(words, str | Path) else words
-    hearing = hear(forcing, given, progress)
     number = _number_of(forcing, options)
+    check_draws(options.samples, 2 * len(given))
+    hearing = hear(forcing, given, progress)
     disagreement_SH = agreeing([each.starts_HR for each in hearing.heard], number)
     order = ranked(disagreement_SH).tolist()
     spans = {} if known is None else known_spans(hearing, known)
@@ -83,7 +86,8 @@ def word_times(
         words=len(words_found),
         timed=len(spans),
         fixed_ms=fixed_ms,
-        warnings=(*hearing.notes, *(few_clusters(len(spans), "recording") if spans else ())),
+        prepared=hearing.prepared,
+        warnings=(*hearing.left_out, *(few_clusters(len(spans), "recording") if spans else ())),
         timings=watch.lap("align"),
     )
     scores_3H = hearing.scores_S3H.mean(0)
@@ -135,6 +139,12 @@ def _examples(
 def _bounds(spans_W2: Float[np.ndarray, "word 2"]) -> list[float]:
     """The seconds at which words begin, and the last ends."""
     return [*spans_W2[:, 0].tolist(), float(spans_W2[-1, 1])]
+
+
+def _read(sound: object) -> Iterator[Recording]:
+    """The recordings that are given as such; none of other data."""
+    if isinstance(sound, list | tuple):
+        yield from (each for each in sound if isinstance(each, Recording))
 
 
 def _number_of(forcing: Forcing, options: WordTimesOptions) -> int:

@@ -1,0 +1,207 @@
+"""Word times of a tiny Whisper: transformers' own numbers, and input that can't be used."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+from transformers.modeling_outputs import Seq2SeqLMOutput
+from transformers.utils.generic import ModelOutput
+
+import headcount as hc
+from headcount.core import CorpusError, InputError, ModelError
+from headcount.models import Loaded
+from headcount.wordtimes import TimedWord, WordTimesOptions, word_times
+from headcount.wordtimes.comparison import halves
+from headcount.wordtimes.forcing import Forcing, extractor_of
+from headcount.wordtimes.lists import Heard
+from headcount.wordtimes.recordings import read_recordings
+from headcount.wordtimes.warping import standardised, starts
+from tests.wordtimes import speech
+
+TWO = WordTimesOptions(heads=2, samples=50)
+
+
+@pytest.fixture(scope="module")
+def loaded(whisper: Path) -> Loaded:
+    return hc.load(whisper)
+
+
+def test_times_are_those_of_transformers(loaded: Loaded, sound: Path) -> None:
+    """Of one sequence, by the function with which `generate` reads times of tokens."""
+    forcing, model = Forcing(loaded, extractor_of(loaded)), loaded.model
+    recording = read_recordings(sound)[3]
+    samples_N, _ = recording.samples(speech.RATE, 1.0)
+    forced = forcing.of(samples_N, recording.words)
+    gains_HRF = standardised(forced.maps_HRF)
+    heard = Heard(gains_HRF, starts(gains_HRF), forced.first_rows, forcing.frame_seconds, 0.8)
+    chosen = [1, 5, 6]
+    tokenizer: Any = loaded.tokenizer
+    number = tokenizer.convert_tokens_to_ids
+    ids = [number("<|startoftranscript|>"), number("<|notimestamps|>")]
+    ids += tokenizer(f" {recording.text}", add_special_tokens=False).input_ids
+    features = forcing.extractor(samples_N, sampling_rate=speech.RATE, return_tensors="pt")
+    attentive: Any = model
+    attentive.set_attn_implementation("eager")
+    with torch.inference_mode():
+        found: Seq2SeqLMOutput = attentive(
+            features.input_features,
+            decoder_input_ids=torch.tensor([ids]),
+            output_attentions=True,
+        )
+    attentive.set_attn_implementation("sdpa")
+    given = ModelOutput(
+        cross_attentions=(found.cross_attentions,), sequences=torch.tensor([[*ids, 0]])
+    )
+    pairs = [[head // 3, head % 3] for head in chosen]
+    num_frames = len(samples_N) // speech.HOP
+    times = attentive._extract_token_timestamps(
+        given, pairs, forcing.frame_seconds, num_frames=num_frames, num_input_ids=1
+    )
+    bounds = times[0, 1:-1].numpy()[[*forced.first_rows]]
+    spans_W2 = heard.spans_of(chosen)
+    np.testing.assert_allclose(spans_W2[:, 0], bounds[:-1], atol=1e-6)
+    np.testing.assert_allclose(spans_W2[:, 1], bounds[1:], atol=1e-6)
+
+
+def test_the_loss_is_the_models_own(loaded: Loaded, sound: Path) -> None:
+    forcing = Forcing(loaded, extractor_of(loaded))
+    recording = read_recordings(sound)[0]
+    samples_N, _ = recording.samples(speech.RATE, 1.0)
+    tokenizer: Any = loaded.tokenizer
+    ids = tokenizer(f" {recording.text}", add_special_tokens=False).input_ids
+    start = tokenizer.convert_tokens_to_ids(["<|startoftranscript|>", "<|notimestamps|>"])
+    features = forcing.extractor(samples_N, sampling_rate=speech.RATE, return_tensors="pt")
+    labels = torch.tensor([[-100, *ids, tokenizer.eos_token_id]])
+    with torch.inference_mode():
+        expected = loaded(
+            features.input_features, decoder_input_ids=torch.tensor([[*start, *ids]]), labels=labels
+        ).loss
+    assert forcing.of(samples_N, recording.words).loss == pytest.approx(float(expected), rel=1e-5)
+
+
+def test_a_language_that_is_heard_or_named(tmp_path: Path, sound: Path) -> None:
+    loaded = hc.load(speech.whisper(tmp_path, multilingual=True))
+    heard = word_times(loaded, sound, options=TWO)
+    named = [word_times(loaded, sound, options=WordTimesOptions(2, each)) for each in ("de", "en")]
+    assert named[0].words != named[1].words
+    assert heard.words in [each.words for each in named]
+    german = WordTimesOptions(2, "german")
+    assert word_times(loaded, sound, options=german).words == named[0].words
+    with pytest.raises(InputError, match=r"knows \(de, en\), got klingon"):
+        word_times(loaded, sound, options=WordTimesOptions(language="klingon"))
+
+
+SOUNDS: dict[str, tuple[Any, int]] = {
+    "is silent": (np.zeros(4000), speech.RATE),
+    "lasts 0 seconds": (np.zeros(0), speech.RATE),
+    "is longer than 1 s: cut it at pauses": (np.ones(16_100), speech.RATE),
+    "has samples that are no numbers": (np.full(4000, np.nan), speech.RATE),
+}
+"""Why a recording is left out, with its samples."""
+
+
+@pytest.mark.parametrize("why", SOUNDS)
+def test_sound_that_cant_be_used_is_left_out_and_counted(
+    loaded: Loaded, tmp_path: Path, why: str
+) -> None:
+    speech.recordings(tmp_path)
+    samples, rate = SOUNDS[why]
+    soundfile.write(tmp_path / "bad.wav", samples, rate, subtype="FLOAT")
+    (tmp_path / "bad.txt").write_text("a dog")
+    found = word_times(loaded, tmp_path, options=TWO)
+    assert found.record.recordings == 4
+    assert f"1 of 5 recordings left out: bad {why}" in found.record.warnings
+
+
+@pytest.mark.parametrize(
+    ("text", "sound", "why"),
+    [
+        ("", b"", "has an empty transcript"),
+        ("a dog", b"RIFF", "can't be read as sound"),
+        ("a dog barked " * 20, None, "more tokens than the model takes (40)"),
+    ],
+)
+def test_files_that_cant_be_used_are_left_out(
+    loaded: Loaded, tmp_path: Path, text: str, sound: bytes | None, why: str
+) -> None:
+    speech.recordings(tmp_path)
+    (tmp_path / "take1.txt").write_text(text)
+    if sound:
+        (tmp_path / "take1.wav").write_bytes(sound)
+    (warning,) = word_times(loaded, tmp_path, options=TWO).record.warnings
+    assert warning.startswith("1 of 4 recordings left out: take1") and why in warning
+
+
+def test_stereo_of_another_rate_is_mixed_and_resampled(loaded: Loaded, tmp_path: Path) -> None:
+    speech.recordings(tmp_path, rate=8000, channels=2)
+    found = word_times(loaded, tmp_path, options=TWO)
+    said = "mixed 2 channels to one and resampled from 8,000 to 16,000 Hz."
+    assert found.record.prepared == (f"4 of 4 recordings {said}",)
+    assert not found.record.warnings
+
+
+def test_resampling_keeps_a_tone() -> None:
+    from headcount.wordtimes.recordings import resampled
+
+    tone = np.sin(2 * np.pi * 440 * np.arange(22_050) / 22_050).astype(np.float32)
+    found = resampled(tone, 22_050, 16_000)
+    expected = np.sin(2 * np.pi * 440 * np.arange(16_000) / 16_000)
+    assert len(found) == 16_000
+    np.testing.assert_allclose(found[400:-400], expected[400:-400], atol=0.01)
+
+
+def test_the_transcript_of_another_recording_is_left_out(
+    loaded: Loaded, sound: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tiny model finds all transcripts alike, so the loss of one is raised by hand."""
+    from headcount.wordtimes import hearing
+
+    assert hearing.fits([0.3, 0.2, 0.5, 4.1, 0.4]) == [True, True, True, False, True]
+    assert all(hearing.fits([0.3, 0.2, 0.5, 2.1, 0.4])) and hearing.fits([]) == []
+    monkeypatch.setattr(hearing, "fits", lambda losses: [each != losses[2] for each in losses])
+    (warning,) = word_times(loaded, sound, options=TWO).record.warnings
+    assert warning.startswith("1 of 4 recordings left out: take2 has a transcript that the model")
+
+
+TIMES = (TimedWord("A", 0.0, 0.2), TimedWord("dog", 0.2, 0.3), TimedWord("barked.", 0.3, 0.5))
+
+
+@pytest.mark.parametrize(
+    ("timed", "said"),
+    [
+        (TIMES[:2], "expected the times of 3 words, as in its transcript, got 2"),
+        ((*TIMES[:2], TimedWord("ran", 0.3, 0.5)), "word 3 of its transcript, 'barked', got those"),
+        ((*TIMES[:2], TimedWord("barked", 0.3, 0.6)), "within its 0.50 s, got 'barked' from 0.3"),
+        ((TIMES[0], TimedWord("dog", 0.1, 0.3), TIMES[2]), "before 'A' ends at 0.2 s"),
+    ],
+)
+def test_word_times_that_do_not_fit(
+    loaded: Loaded, sound: Path, timed: tuple[TimedWord, ...], said: str
+) -> None:
+    with pytest.raises(CorpusError, match=said):
+        word_times(loaded, sound, {"take0": timed}, TWO)
+
+
+def test_word_times_of_other_recordings(loaded: Loaded, sound: Path) -> None:
+    with pytest.raises(CorpusError, match="got those of other. Name recordings as their files"):
+        word_times(loaded, sound, {"other": TIMES}, TWO)
+    found = word_times(loaded, sound, {"take0": TIMES}, TWO)
+    assert found.record.timed == 1 and not found.lists  # one recording has no halves
+
+
+def test_halves_are_of_other_speakers(sound: Path) -> None:
+    """By turns where speakers are not known."""
+    takes = read_recordings(sound)
+    assert halves(takes, [0, 1, 3]) == ([0, 3], [1])
+    said = [replace(each, speaker=name) for each, name in zip(takes, "abba", strict=True)]
+    assert halves(said, [0, 1, 2, 3]) == ([0, 3], [1, 2])
+    assert halves(said, [0, 3]) == ([0], [3])  # one speaker
+
+
+def test_another_model_is_refused(sound: Path, marian: Path) -> None:
+    with pytest.raises(ModelError, match=r"Expected a Whisper, got .* \(marian\)"):
+        word_times(hc.load(marian), sound)

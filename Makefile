@@ -94,7 +94,7 @@ truth: .truth/installed  ## programs that torchwright compiled: every head's rol
 example: .example/installed  ## the package of docs/extending.md: its entry points are found, and its tests pass
 	.example/bin/python -m headcount doctor
 	.example/bin/python -m headcount several --help > /dev/null
-	.example/bin/python -m pytest -p no:cacheprovider --rootdir $(EXAMPLE) $(EXAMPLE)/tests
+	OMP_NUM_THREADS=1 .example/bin/python -m pytest -p no:cacheprovider --rootdir $(EXAMPLE) $(EXAMPLE)/tests
 
 EXAMPLE := docs/extending/headcount-example
 

@@ -20,6 +20,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 from tests import checked, self_checks
 from tests.elsewhere import last_bits
+from tests.turns import mark_relatives
 
 gc.disable()  # what is imported stays: collections between imports find nothing
 checked.install("headcount", {"headcount.tap.selfcheck.examine": self_checks.once})
@@ -38,9 +39,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep a half of the tests that marks and names have chosen."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Iterator[None]:
+    """Mark what is slow before marks choose, and then keep a half of the tests."""
+    mark_relatives(items)
+    yield
     if half := config.getoption("half"):
         left = items[2 - half :: 2]
         items[:] = items[half - 1 :: 2]

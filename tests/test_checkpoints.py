@@ -19,6 +19,7 @@ from headcount.core import Plan
 from headcount.tasks import build, evaluate
 from headcount.training import finetune
 from tests import saved, tiny_tokenizers
+from tests.turns import slow
 
 TEXTS = [*tiny_tokenizers.SENTENCES[:5], "The dog.", "Old dogs and three tired children ran."]
 TASKS = {"bert": "masked-lm", "gpt2": "causal-lm", "llama": "causal-lm"}
@@ -118,7 +119,7 @@ FORMS = {each.__name__: each for each in (shards, pickled, pickled_shards, padde
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+@pytest.mark.parametrize("kind", ["gpt2", *slow("llama")])
 def test_forms(tmp_path: Path, plain: Callable[[str], Found], kind: str, form: str) -> None:
     """Files and the tokenizer's padding change no number; GPT-2 is tied, Llama has groups."""
     path = getattr(saved, kind)(tmp_path / "model")
@@ -127,7 +128,7 @@ def test_forms(tmp_path: Path, plain: Callable[[str], Found], kind: str, form: s
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-@pytest.mark.parametrize("kind", TASKS)
+@pytest.mark.parametrize("kind", ["llama", *slow("bert", "gpt2")])
 def test_dtype(tmp_path: Path, plain: Callable[[str], Found], kind: str, dtype: str) -> None:
     """Sixteen bits give the numbers of float32 roughly, and `auto` gives those of the format."""
     path = getattr(saved, kind)(tmp_path / "model")

@@ -61,8 +61,15 @@ LOW = headcount.Options(
 )
 
 
-@pytest.mark.parametrize("windows", [False, True])
-@pytest.mark.parametrize("name", ["loaded", "causal"])
+@pytest.mark.parametrize(
+    ("name", "windows"),
+    [
+        ("loaded", False),
+        ("causal", True),
+        pytest.param("loaded", True, marks=pytest.mark.slow),
+        pytest.param("causal", False, marks=pytest.mark.slow),
+    ],
+)
 def test_links_like_a_dependency_have_its_numbers(
     name: str, windows: bool, request: pytest.FixtureRequest
 ) -> None:

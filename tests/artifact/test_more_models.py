@@ -18,6 +18,7 @@ from headcount.models import Loaded
 from headcount.tap import Tap, difference, examine, sample_runs
 from tests import tiny
 from tests.compaction.plans import some_heads
+from tests.turns import slow
 
 PICTURE: dict[str, Any] = {
     "hidden_size": 24,
@@ -122,7 +123,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.* saw no image")
 ROOT = {"llava_next": "model.image_newline", "tipsv2": "temperature"}
 
 
-@pytest.mark.parametrize("dead", [None, 0, 1])
+@pytest.mark.parametrize("dead", [None, *slow(0, 1)])
 @pytest.mark.parametrize("name", MODELS)
 def test_saved_and_loaded(name: str, dead: int | None, tmp_path: Path) -> None:
     """By headcount, by transformers, and by transformers once it is saved again."""

@@ -60,6 +60,7 @@ def test_plan_tables_record_and_document(llama: Path, tmp_path: Path) -> None:
     assert "those with the lowest score retrieval, at most" in document_of(other).markdown()
 
 
+@pytest.mark.slow
 def test_our_sample_is_enough_without_options(llama: Path, tmp_path: Path) -> None:
     """And a tokenizer without a chat template is refused."""
     out = ("--per-length", 2, "--out", tmp_path / "out")

@@ -17,6 +17,7 @@ from headcount.core import capabilities
 from headcount.models import load, revision
 from headcount.results import PROFILE_COLUMNS
 from tests.cli.conftest import PARALLEL, ROOT, SAMPLE, headcount, start
+from tests.turns import slow
 
 COLUMNS = """head site layer index confidence entropy positional_offset positional_share attn_self
 attn_prev attn_next attn_first attn_sep attn_punct rare_share rare2_share rare_cases value_norm
@@ -67,7 +68,7 @@ def test_analyze_leaves_the_promised_files(bert: Path, tmp_path: Path) -> None:
     assert f"Page: {out / 'report.html'}" in output
 
 
-@pytest.mark.parametrize("what", ["write_report", "write"])
+@pytest.mark.parametrize("what", ["write_report", *slow("write")])
 def test_a_summary_is_printed_before_a_page_can_fail(
     what: str, bert: Path, tmp_path: Path, data: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -175,6 +175,7 @@ def test_columns_of_no_file_are_refused(bert: Path, name: str) -> None:
     assert "--columns only affects --data. Name files with --data, or leave the option" in errors
 
 
+@pytest.mark.slow
 def test_tables_are_texts_to_compare_and_to_time(
     bert: Path, tmp_path: Path, sources: list[str]
 ) -> None:

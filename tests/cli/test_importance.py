@@ -111,6 +111,7 @@ def test_other_tasks(task: str, marian: Path, tmp_path: Path) -> None:
     assert one == other
 
 
+@pytest.mark.slow
 def test_bleu_without_each_head(
     marian: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,6 +35,7 @@ LAX = (
 """Thresholds by which every head is positional, on a few sentences."""
 
 
+@pytest.mark.slow
 def test_one_head_per_group_is_spared(bert: Path, data: list[Path], tmp_path: Path) -> None:
     clusters, out = tmp_path / "clusters", tmp_path / "out"
     found = ("--limit", 9, "--permutations", 20, "--within", 0.69, "--out", clusters)
@@ -240,6 +241,7 @@ def test_a_latency(bert: Path, data: list[Path], tmp_path: Path) -> None:
     assert status == 2 and "Expected a latency in ms of at most 1e-06, got" in errors
 
 
+@pytest.mark.slow
 def test_a_share_of_the_cache(tmp_path: Path) -> None:
     """And its control after recovery, on texts of a second source, too."""
     llama, out = saved.llama(tmp_path / "llama"), tmp_path / "out"
@@ -260,6 +262,7 @@ def test_a_share_of_the_cache(tmp_path: Path) -> None:
     assert control["pruned"]["score"]["after"] == pruned["score"]["after"]
 
 
+@pytest.mark.slow
 def test_functions_by_the_analysis_own_thresholds(
     bert: Path, data: list[Path], tmp_path: Path
 ) -> None:
@@ -321,6 +324,7 @@ def test_an_analysis_by_other_frequencies_is_refused(
     assert status == 2 and "counts.txt" in errors
 
 
+@pytest.mark.slow
 def test_functions_where_no_head_is_left(bert: Path, data: list[Path], tmp_path: Path) -> None:
     analysis, limits = tmp_path / "analysis", LAX
     assert headcount("analyze", bert, SAMPLE, "--limit", 30, "--out", analysis, *limits)[0] == 0
@@ -366,6 +370,7 @@ def test_recovery_has_a_control(bert: Path, data: list[Path], tmp_path: Path) ->
     assert status == 2 and "leave --control-taught out" in errors
 
 
+@pytest.mark.slow
 def test_a_budget_for_each_site(marian: Path, tmp_path: Path) -> None:
     budgets = ("--site", "decoder.self", "encoder.self", "--keep", 1, 3)
     plain = ("--method", "norm", "--no-fold", "--no-rescale", "--no-control", "--num-beams", 1)

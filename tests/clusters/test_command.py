@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pandas as pd
+import pytest
 
 from headcount.clusters import Clusters
 from tests import saved
@@ -25,6 +26,7 @@ def test_tables_and_a_record(bert: Path, tmp_path: Path) -> None:
     assert status == 2 and "Give --overwrite to replace it" in errors
 
 
+@pytest.mark.slow
 def test_beside_an_analysis_the_report_rewrites_everything(bert: Path, tmp_path: Path) -> None:
     out, other = tmp_path / "out", saved.gpt2(tmp_path / "gpt2")
     status, _, errors = headcount("analyze", bert, SAMPLE, "--limit", 9, "--out", out)

@@ -30,6 +30,7 @@ from tests.compaction.plans import compacted, some_heads
 from tests.examined import examined
 from tests.textbook.compaction import kept_heads_output
 from tests.tiny_weights import trained_looking
+from tests.turns import slow
 
 FAMILIES = sorted(set(tiny.MODELS) - {"albert"})
 GENERATING = ("bart", "marian", "m2m_100", "t5", "gpt2", "gpt_neox", "llama", "gemma2")
@@ -46,7 +47,7 @@ def run_gated(model: PreTrainedModel, plan: Plan, batch: dict[str, Tensor]) -> l
         return run(model, batch)
 
 
-@pytest.mark.parametrize("dead", [None, 0, 1])
+@pytest.mark.parametrize("dead", [0, *slow(None, 1)])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_equals_the_gated_model(name: str, dead: int | None) -> None:
     (model, anatomy), (plan, smaller) = examined(name), compacted(name, dead)
@@ -91,7 +92,7 @@ def test_nothing_is_lost_where_all_heads_are_kept(name: str) -> None:
     assert vars(model.config).get("head_plan") is None, "the model given is left alone"
 
 
-@pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "t5", "bart"])
+@pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "bart", *slow("t5")])
 def test_compaction_of_compaction(name: str) -> None:
     """Two plans in a row equal the one plan of the heads that both keep."""
     model, anatomy = examined(name)
@@ -129,7 +130,7 @@ def _half(anatomy, place: tuple[str, int], heads: Heads) -> int:
     return 1 if layer.num_heads == layer.num_key_value_heads else max(1, count // 2)
 
 
-@pytest.mark.parametrize("dead", [0, 1])
+@pytest.mark.parametrize("dead", [0, *slow(1)])
 @pytest.mark.parametrize("name", GENERATING)
 def test_generation(name: str, dead: int) -> None:
     """Beam search with a cache gives the same, also without heads in the first layer."""

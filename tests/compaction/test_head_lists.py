@@ -21,6 +21,7 @@ from headcount.tap import Anatomy, examine
 from headcount.tasks import TaskSplits
 from tests import tiny
 from tests.tasks.loaded import TASKS
+from tests.turns import slow
 
 LISTED = [[0, 2], [1, 0], [1, 2], [2, 1]]
 """Cross-attention heads, as [layer, head], that time words in the tiny Whisper; it has 3 x 3."""
@@ -73,7 +74,7 @@ CHOICES = {
 }
 
 
-@pytest.mark.parametrize("name", CHOICES)
+@pytest.mark.parametrize("name", ["some", *slow("none that it lists", "all of a layer")])
 def test_time_stamps_are_those_of_the_gated_model(
     whisper: tuple[Any, Anatomy], name: str, tmp_path: Path
 ) -> None:

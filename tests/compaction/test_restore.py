@@ -12,6 +12,7 @@ from tests import tiny
 from tests.compaction.plans import some_heads
 from tests.compaction.test_compact import FAMILIES, run
 from tests.examined import examined
+from tests.turns import slow
 
 SHARED_TABLES = ("t5",)
 
@@ -23,7 +24,7 @@ def loaded_of(name: str) -> Loaded:
     return loaded
 
 
-@pytest.mark.parametrize("dead", [None, 1])
+@pytest.mark.parametrize("dead", [1, *slow(None)])
 @pytest.mark.parametrize("name", sorted(set(FAMILIES) - set(SHARED_TABLES)))
 def test_the_gated_model_is_the_compact_one_that_learned(name: str, dead: int | None) -> None:
     loaded = loaded_of(name)

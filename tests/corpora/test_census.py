@@ -184,6 +184,7 @@ leave()
 """
 
 
+@pytest.mark.slow
 def test_processes_share_a_census(tmp_path: Path, treebank: str) -> None:
     """They encode every sentence once, all get what one process counts, and all end with one."""
     other = treebank.replace("# text = The dogs didn't bark.", "# text = The cats did.")

@@ -17,8 +17,9 @@ from tests import tiny
 from tests.examined import examined, examined_double
 from tests.importance.tiny_task import TinyTask
 from tests.tasks.loaded import TEXTS, loaded
+from tests.turns import slow
 
-SOME = ["bert", "albert", "llama", "gpt2", "marian", "t5", "vit"]
+SOME = ["bert", "albert", "llama", "gpt2", "t5", "vit"]
 STEP = 1e-4
 IN_FLOAT32 = {"llama", "t5"}
 """Models that compute norms in float32 whatever their type, which finite differences notice."""
@@ -45,7 +46,7 @@ def num_tokens(model: PreTrainedModel) -> int:
     return sum(int(task.losses(model, batch).count_E.sum()) for batch in task.batches())
 
 
-@pytest.mark.parametrize("name", SOME)
+@pytest.mark.parametrize("name", [*SOME, *slow("marian")])
 def test_samples(name: str) -> None:
     model, anatomy = examined_double(name)
     expected = by_differences(model, anatomy)

@@ -40,6 +40,7 @@ def test_probe_writes_tables_and_prints_them(
 
 
 @pytest.mark.usefixtures("page")
+@pytest.mark.slow
 def test_probes_are_added_to_an_analysis_and_survive_it(
     bert: Path, files: tuple[Path, Path], tmp_path: Path
 ) -> None:

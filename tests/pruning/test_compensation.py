@@ -422,7 +422,9 @@ def form(state: Path) -> str:
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
-@pytest.mark.parametrize("name", ["classes-bert", "translation-Marian"])
+@pytest.mark.parametrize(
+    "name", ["classes-bert", pytest.param("translation-Marian", marks=pytest.mark.slow)]
+)
 def test_a_compact_model_recovers_as_the_gated_one_does(
     name: str, optimizer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,8 +19,10 @@ FEW = 40
 @pytest.mark.parametrize(
     ("name", "task"),
     [
-        ("auto", "translation"),  # all scores by weights and gradients
-        ("ablation", "translation"),
+        pytest.param(
+            "auto", "translation", marks=pytest.mark.slow
+        ),  # all scores by weights and gradients
+        pytest.param("ablation", "translation", marks=pytest.mark.slow),
         ("auto", "causal-gpt2"),
         ("fisher", "causal-gpt2"),
         ("relevance", "causal-gpt2"),

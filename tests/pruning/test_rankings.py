@@ -38,6 +38,7 @@ from tests.importance.tiny_task import TinyTask
 from tests.pruning.context import TRAINED, context
 from tests.tasks.loaded import TRANSLATIONS
 from tests.textbook import pruning as textbook
+from tests.turns import slow
 
 Gradient, Norm = BY_SCORE["gradient"], BY_SCORE["norm"]
 RANKINGS: list[Ranking] = [
@@ -51,7 +52,7 @@ def names(heads: Sequence[Head]) -> list[str]:
 
 
 @pytest.mark.parametrize("ranking", RANKINGS, ids=lambda ranking: ranking.name)
-@pytest.mark.parametrize("calibration", [5, 2000])
+@pytest.mark.parametrize("calibration", [5, *slow(2000)])
 @pytest.mark.parametrize("task", ["similarity-bert", "causal-llama", "translation-Marian"])
 def test_a_head_order_is_a_permutation(ranking: Ranking, task: str, calibration: int) -> None:
     """Rankings on all examples and on a random subset."""
@@ -89,7 +90,7 @@ def test_scores_are_those_of_importance() -> None:
         assert [order[head] for head in order] == pytest.approx(values, rel=1e-12)
 
 
-@pytest.mark.parametrize("name", ["bert", "marian"])
+@pytest.mark.parametrize("name", ["bert", *slow("marian")])
 def test_fisher_is_the_mean_of_squared_derivatives(name: str) -> None:
     model, anatomy = examined_double(name)
     loaded = Loaded(model, None, name)
@@ -127,7 +128,7 @@ def by_letters(loaded: Loaded) -> Translation:
     )
 
 
-@pytest.mark.parametrize("task", ["similarity-bert", "translation-Marian"])
+@pytest.mark.parametrize("task", ["similarity-bert", *slow("translation-Marian")])
 def test_greedy_by_score_takes_the_head_whose_score_is_missed_least(task: str) -> None:
     given = context(task)
     if task == "translation-Marian":  # a random model has BLEU 0 with any heads

@@ -79,6 +79,7 @@ def test_the_map_as_svg_shows_every_head_and_the_legend(profiled: Path, open_pag
     assert "What heads do" in texts and any(text.startswith("first token") for text in texts)
 
 
+@pytest.mark.slow
 def test_a_figure_looks_the_same_outside_of_the_page(translator: Path, open_page: Open):
     page = open_page(translator)
     title = "All 144 heads, the most important on the left: rise in the loss"

@@ -31,6 +31,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path]]:
     return folder, paths
 
 
+@pytest.mark.slow
 def test_every_figure_in_every_format(drawn: tuple[Path, list[Path]]):
     folder, paths = drawn
     assert [path.name for path in paths] == [

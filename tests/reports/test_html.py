@@ -135,6 +135,7 @@ def test_signature_warnings_thresholds_and_sources_are_there(plain: Path):
         assert expected in text
 
 
+@pytest.mark.slow
 def test_144_heads_with_432_long_sentences_fit_in_3_mb(tmp_path: Path):
     folder = write_run(tmp_path, Wish(layers=12, heads=12, null=True, importance=True))
     assert write_report(folder).stat().st_size < 3_000_000

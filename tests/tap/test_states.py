@@ -29,6 +29,7 @@ from headcount.testing import leaving_no_trace
 from tests import tiny
 from tests.compaction.plans import compacted
 from tests.examined import examined
+from tests.turns import slow
 
 PACKAGE = Path(headcount.__file__).parent
 EVERY = pytest.mark.parametrize("name", tiny.MODELS)
@@ -86,7 +87,7 @@ def test_hidden_states_are_those_of_transformers(name: str) -> None:
             assert same or is_normed(model, hidden, stock[state]), state
 
 
-@pytest.mark.parametrize("dead", [0, 1])
+@pytest.mark.parametrize("dead", [0, *slow(1)])
 @pytest.mark.parametrize("name", ["bert", "gpt2", "marian", "t5"])
 def test_layers_without_heads_have_hidden_states(name: str, dead: int) -> None:
     model = compacted(name, dead)[1]

@@ -19,6 +19,7 @@ TELLS, COPIES, READS_TOLD, AHEAD, BEFORE = (
 PROGRAM = Translation((TELLS, COPIES, READS_TOLD, AHEAD, BEFORE), layers=2)
 
 
+@pytest.mark.slow
 def test_a_translation_by_position_is_known_head_by_head() -> None:
     model, pairs = planted_model(PROGRAM, "translator"), PROGRAM.pairs(60, seed=0)
     sources, targets = ([written(side) for side in sides] for sides in zip(*pairs, strict=True))

@@ -26,6 +26,7 @@ from headcount.tasks import Translation, evaluate
 from headcount.training import Tell, TrainingProgress
 from headcount.training.batches_trainer import Batches, trainer_arguments
 from headcount.training.checkpoints import whole_checkpoints
+from tests.turns import slow
 
 TINY = replace(RECIPES["tiny"], layers=1, epochs=1, pieces=150, batch_tokens=600)
 
@@ -89,7 +90,7 @@ def test_it_learns(tmp_path: Path) -> None:
     assert took / 2 < trained.result.seconds <= took + 0.1
 
 
-@pytest.mark.parametrize("objective", ["translation", "masked-lm", "causal-lm"])
+@pytest.mark.parametrize("objective", ["masked-lm", *slow("translation", "causal-lm")])
 def test_resumed_is_unbroken(objective: str, pairs: Rows, tmp_path: Path) -> None:
     """Stopped after a checkpoint and resumed, it is bit for bit the uninterrupted run's model."""
     columns, recipe = pairs.columns, TINY
@@ -158,7 +159,7 @@ def test_start_is_not_needed_for_a_resumed_training(
         assert torch.equal(weight, _weights(tmp_path / "broken")[name]), name
 
 
-@pytest.mark.parametrize("schedule", ["linear", "inverse_sqrt"])
+@pytest.mark.parametrize("schedule", ["inverse_sqrt", *slow("linear")])
 def test_schedule_and_precision(
     schedule: str, pairs: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

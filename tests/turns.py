@@ -1,0 +1,31 @@
+"""What the everyday tests leave to the slow ones: what they ask once, asked again."""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+RELATIVES = {
+    **dict.fromkeys(("roberta", "distilbert", "electra"), "bert"),
+    **dict.fromkeys(("bart", "m2m_100"), "marian"),
+    "qwen3": "llama",
+}
+"""Architectures whose attention is built like that of another one."""
+
+_NAME = re.compile(rf"\b({'|'.join(RELATIVES)})\b")
+
+
+def slow(*values: object) -> list[Any]:
+    """Values of a parameter whose tests are slow ones."""
+    return [pytest.param(value, marks=pytest.mark.slow) for value in values]
+
+
+def mark_relatives(items: Iterable[pytest.Item]) -> None:
+    """Mark the tests of an architecture as slow where a relative has the same test."""
+    every = {item.nodeid: item for item in items}
+    for name, item in every.items():
+        test, bracket, values = name.partition("[")
+        other = _NAME.sub(lambda found: RELATIVES[found[0]], values)
+        if other != values and test + bracket + other in every:
+            item.add_marker(pytest.mark.slow)

@@ -16,6 +16,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.artifact.card import head_card
+from headcount.artifact.card_data import base_of, front_matter
 from headcount.artifact.comparing import Data, Run, compare, runner
 from headcount.artifact.saving import auto_class_of, write_into
 from headcount.artifact.staging import COMPACT, check_not_taken, forget_run, staged
@@ -127,6 +128,7 @@ def heads_record(loaded: Loaded, plan: Plan, comparisons: Sequence[Comparison]) 
     heads = loaded.heads
     return PruneRecord(
         model=Path(loaded.name).name,
+        base=base_of(loaded),
         heads=heads.counts,
         kept=tuple(map(str, plan.kept_heads(heads))),
         pruned=tuple(map(str, plan.pruned_heads(heads))),
@@ -183,7 +185,12 @@ def save_pruned(
         certificate = certify(staging, pruned.dense, pruned.plan, pruned.compact, data, progress)
         pruned.plan.write(staging / "plan.json")
         auto_class = auto_class_of(pruned.model)
-        record = replace(record, auto_class=auto_class, comparisons=certificate.comparisons)
+        record = replace(
+            record,
+            base=base_of(pruned.dense),
+            auto_class=auto_class,
+            comparisons=certificate.comparisons,
+        )
         write_head_card(staging, record)
     forget_run(folder, COMPACT)
     return record
@@ -191,7 +198,7 @@ def save_pruned(
 
 def write_head_card(folder: Path, record: PruneRecord) -> None:
     """Write the card and, last, the record."""
-    write_readable(folder / CARD, head_card(record).markdown())
+    write_readable(folder / CARD, front_matter(record) + head_card(record).markdown())
     record.write(folder)
 
 

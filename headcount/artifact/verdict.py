@@ -15,8 +15,8 @@ DATA = (("test", "test"), ("dev", "development"))
 """Data sets in the order in which they count, with their names."""
 
 
-SENTENCES = "similarity"
-"""The task of models that sentence-transformers loads, too."""
+EMBEDDING = ("similarity", "search")
+"""Tasks of models that sentence-transformers loads, too."""
 
 
 def verdict_lines(record: PruneRecord) -> list[tuple[str, str]]:
@@ -110,6 +110,6 @@ def _checked(record: PruneRecord) -> tuple[str, str]:
 def loading(record: PruneRecord) -> list[str]:
     """Lines of Python that load the model from its folder without headcount."""
     lines = [f"{record.auto_class}.from_pretrained(folder, trust_remote_code=True)"]
-    if record.arguments.get("task") == SENTENCES:
+    if record.data_arguments.get("task") in EMBEDDING:
         lines.append("SentenceTransformer(folder, trust_remote_code=True)")
     return lines

@@ -60,6 +60,7 @@ from .profiles import kind_of_trait as kind_of_trait
 from .profiles import target_of as target_of
 from .profiles import with_words as with_words
 from .prune import SPARED as SPARED
+from .prune import Base as Base
 from .prune import CachePart as CachePart
 from .prune import CacheRecord as CacheRecord
 from .prune import Calibration as Calibration

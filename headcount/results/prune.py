@@ -80,6 +80,21 @@ def _words(site: str, window: int | None) -> str:
 
 @final
 @dataclass(frozen=True)
+class Base:
+    """The model that a pruned one is made from, as the hub knows it."""
+
+    name: str = ""
+    """Its name on the hub; empty for a folder."""
+    license: str = ""
+    """Its licence, as its own card says; empty if that is unknown."""
+    license_name: str = ""
+    """Name of a licence that the hub does not list."""
+    license_link: str = ""
+    """Address of that licence."""
+
+
+@final
+@dataclass(frozen=True)
 class SizeRecord:
     """The weights of a dense and of a pruned model, in the same number format."""
 
@@ -372,6 +387,8 @@ class PruneRecord(Record):
 
     model: str
     """Name of the dense model."""
+    base: Base | None = omitted(None)
+    """The same on the hub; None of a model made before version 0.4."""
     heads: Mapping[str, tuple[int, ...]]
     """Number of heads in each layer of the dense model, by site."""
     kept: tuple[str, ...] = stored("staying")
@@ -406,6 +423,12 @@ class PruneRecord(Record):
     """The measured speed; None if it was not measured."""
     signature: str = omitted("")
     """Signature of everything that the numbers depend on; empty for a plan of unknown origin."""
+
+    @property
+    def data_arguments(self) -> Mapping[str, Any]:
+        """The arguments that name the task and its data."""
+        found = self.arguments.get("on")
+        return found if isinstance(found, Mapping) else self.arguments
 
     @property
     def kept_stages(self) -> tuple[str, ...]:

@@ -2,8 +2,10 @@
 
 import json
 import re
+import shutil
 import signal
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from huggingface_hub import ModelCard
 
 from headcount import load, numbers
 from headcount.artifact import claim_artifact, loading, verdict_lines
+from headcount.artifact.card_data import front_matter
 from headcount.artifact.surviving_roles import read_again
 from headcount.clusters import Clusters
 from headcount.core import InputError, Plan, ResumePolicy
@@ -21,7 +25,7 @@ from headcount.core.document import literal
 from headcount.corpora import Corpus
 from headcount.models import Loaded, check_plan, revision
 from headcount.pruning.before_after import evaluate_gated
-from headcount.results import PruneRecord, RunRecord
+from headcount.results import Base, PruneRecord, RunRecord
 from headcount.tasks import build, evaluate
 from tests import saved
 from tests.cli.conftest import PARALLEL, SAMPLE, headcount, run
@@ -633,3 +637,22 @@ def test_budgets_that_are_refused(
 ) -> None:
     status, _, errors = run("prune", bert, data, tmp_path / "out", *given)
     assert status == 2 and reported in errors
+
+
+def test_the_hub_reads_the_card(bert: Path, data: list[Path], tmp_path: Path) -> None:
+    """Its scores, and the licence of the model that it was made from."""
+    dense, out = tmp_path / "dense", tmp_path / "out"
+    shutil.copytree(bert, dense)
+    (dense / "README.md").write_text("---\nlicense: cc-by-4.0\n---\n# A model\n")
+    more = ("--keep", 4, "--method", "random", "--no-fold", "--no-rescale", "--no-speed")
+    status, _, errors = run("prune", dense, data, out, *more)
+    assert status == 0, errors
+    card, record = ModelCard.load(out / "README.md"), PruneRecord.read(out)
+    assert card.data["license"] == "cc-by-4.0" and card.data.get("base_model") is None
+    assert card.text.strip().startswith("# dense, 4 of 6 heads kept")
+    (result,) = card.data["eval_results"]
+    assert (result.task_type, result.metric_type) == ("fill-mask", "perplexity")
+    assert result.dataset_name == data[2].name and record.speed is None
+    assert result.metric_value == pytest.approx(record.data_sets["test"].score.after)
+    ofhub = replace(record, base=Base("owner/model", "mit"))
+    assert "base_model: owner/model\n" in front_matter(ofhub)

@@ -9,6 +9,7 @@ from pathlib import Path
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
 from headcount.artifact.verdict import judged_on
+from headcount.core import amount
 from headcount.models import Loaded, NotLookedUpError, file_of
 from headcount.results import Base, PruneRecord
 
@@ -68,7 +69,7 @@ def front_matter(record: PruneRecord) -> str:
         base_model=base.name or None,
         library_name="transformers",
         tags=[*TAGS],
-        model_name=f"{record.model}, {kept} of {kept + len(record.pruned)} heads",
+        model_name=f"{record.model}, {kept} of {amount(kept + len(record.pruned), 'head')}",
         eval_results=_results(record),
         license=base.license or None,
         license_name=base.license_name or None,

@@ -100,6 +100,20 @@ def one_format(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Figure, "savefig", saved)
 
 
+EMPTY = '<svg xmlns="http://www.w3.org/2000/svg" width="1pt" height="1pt"><g/></svg>'
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave figures empty, in files and on pages."""
+
+    def saved(figure: Figure, path: Path | StringIO, *, format: str, **options: Any) -> None:
+        write = path.write if isinstance(path, StringIO) else path.write_text
+        write(EMPTY if format == "svg" else format)
+
+    monkeypatch.setattr(Figure, "savefig", saved)
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """Debian's Chromium, without a screen."""

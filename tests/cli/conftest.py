@@ -21,14 +21,14 @@ PARALLEL = ROOT / "headcount" / "data" / "sample.tsv"
 
 
 @pytest.fixture(autouse=True)
-def quick(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, one_format: None
-) -> None:
+def quick(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Time every call once a round: tests/speed checks how often short calls are repeated.
 
     Also leave the page of an analysis empty, which takes as long as a small analysis itself, unless
-    the test uses `page`.
+    the test uses `page`, and figures, unless it uses `one_format`.
     """
+    if "one_format" not in request.fixturenames:
+        request.getfixturevalue("undrawn")
     monkeypatch.setattr("headcount.speed.timing.MOST_REPEATS", 1)
     if "page" not in request.fixturenames:
         monkeypatch.setattr(html, "report_view", lambda run: None)
@@ -36,7 +36,7 @@ def quick(
 
 
 @pytest.fixture
-def page() -> None:
+def page(one_format: None) -> None:
     """Draw the page of an analysis."""
 
 

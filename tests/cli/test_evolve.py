@@ -103,6 +103,7 @@ def test_one_model_twice_is_refused(bert: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("one_format")
 def test_every_quantity_of_two_models_and_their_figures(
     bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

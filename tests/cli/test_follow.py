@@ -3,10 +3,13 @@
 from pathlib import Path
 from shutil import copytree
 
+import pytest
+
 from headcount.papers import Followed
 from tests.cli.conftest import check_titles, headcount
 
 
+@pytest.mark.usefixtures("one_format")
 def test_follow_writes_its_files(bert: Path, data: list[Path], tmp_path: Path) -> None:
     folders = [tmp_path / f"checkpoint-{step}" for step in (10, 5)]
     for folder in folders:

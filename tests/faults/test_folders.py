@@ -49,7 +49,7 @@ def _pruned(folder: Path) -> None:
     Plan.read(folder / "plan.json").check_heads(HEADS)
 
 
-@tried(30)
+@tried(12)
 @given(damages(DATA / "run"), st.booleans())
 def test_a_run(damage: Damage, sealed: bool) -> None:
     check("run", DATA / "run", damage, lambda folder: render(report_view(read_run(folder))), sealed)

@@ -46,7 +46,6 @@ from .held import is_data_set as is_data_set
 from .held import is_held as is_held
 from .held import is_on_hub as is_on_hub
 from .held import named_files as named_files
-from .held import sources_of as sources_of
 from .image_encoder import AnyEncoder as AnyEncoder
 from .image_encoder import ImageEncoder as ImageEncoder
 from .images import image_digests as image_digests
@@ -91,6 +90,13 @@ from .reading import read_parallel as read_parallel
 from .reading import read_rows_of as read_rows_of
 from .reading import read_word_labels as read_word_labels
 from .reading import treebank_column as treebank_column
+from .recordings import RECORDED as RECORDED
+from .recordings import Recording as Recording
+from .recordings import UnusableError as UnusableError
+from .recordings import as_flac as as_flac
+from .recordings import check_reads_sound as check_reads_sound
+from .recordings import read_recordings as read_recordings
+from .recordings import recordings_sha256 as recordings_sha256
 from .search_data import GRADE as GRADE
 from .search_data import NEGATIVE as NEGATIVE
 from .search_data import PASSAGE as PASSAGE
@@ -113,7 +119,6 @@ from .table import Data as Data
 from .table import ReadAs as ReadAs
 from .table import Table as Table
 from .table import check_limit as check_limit
-from .table import choose as choose
 from .table import is_numbered as is_numbered
 from .table import keys_of as keys_of
 from .table import named_columns as named_columns

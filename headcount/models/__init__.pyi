@@ -42,7 +42,6 @@ from .memory import free_for as free_for
 from .memory import states_bytes as states_bytes
 from .model_files import NotLookedUpError as NotLookedUpError
 from .model_files import file_of as file_of
-from .model_files import is_saved as is_saved
 from .model_files import place_of as place_of
 from .model_files import reads_sound as reads_sound
 from .options import DeviceOptions as DeviceOptions
@@ -60,6 +59,7 @@ from .sentence_transformer import sentence_modules as sentence_modules
 from .sentence_transformer import stated_activation as stated_activation
 from .sentence_transformer import stated_prompts as stated_prompts
 from .sentence_transformer import transformer_folder as transformer_folder
+from .speech import SpeechEncoder as SpeechEncoder
 from .spread import check_whole as check_whole
 from .spread import device_map_of as device_map_of
 from .spread import empty_like as empty_like

@@ -1,6 +1,4 @@
 from .command import AlignSound as AlignSound
-from .recordings import Recording as Recording
-from .recordings import read_recordings as read_recordings
 from .result import HeadTimesRow as HeadTimesRow
 from .result import ListTimesRow as ListTimesRow
 from .result import WordRow as WordRow

@@ -9,9 +9,8 @@ import tyro
 
 from headcount import models, wordtimes
 from headcount.commands import DeviceArguments, Flat, Report, ResultCommand, check_model
-from headcount.corpora import named_columns
+from headcount.corpora import check_reads_sound, named_columns, read_recordings
 from headcount.wordtimes.list_folder import check_list_folder, write_list
-from headcount.wordtimes.recordings import check_can_read, read_recordings
 from headcount.wordtimes.result import WordTimesOptions
 from headcount.wordtimes.word_files import read_word_times
 
@@ -46,7 +45,7 @@ class AlignSound(DeviceArguments, ResultCommand["models.Loaded", "wordtimes.Word
     def check(self) -> None:
         """Check everything that needs no model, the recordings included."""
         check_model(self.model)
-        check_can_read()
+        check_reads_sound()
         read_recordings(self.sound, named_columns(self.columns))
         if self.words is not None:
             read_word_times(self.words)

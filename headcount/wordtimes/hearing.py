@@ -9,10 +9,10 @@ import numpy as np
 from jaxtyping import Float
 
 from headcount.core import CorpusError, Progress, amount, check_memory
+from headcount.corpora import Recording, UnusableError
 from headcount.wordtimes.forcing import Forcing
 from headcount.wordtimes.head_scores import map_scores
 from headcount.wordtimes.lists import Heard
-from headcount.wordtimes.recordings import Recording, UnusableError
 from headcount.wordtimes.warping import standardised, starts
 
 FAR_ABOVE = 6.0
@@ -52,11 +52,12 @@ def hear(forcing: Forcing, recordings: Sequence[Recording], progress: Progress) 
         CorpusError: if none can be used.
         InputError: if their maps do not fit in memory.
     """
+    speech = forcing.speech
     left, done = defaultdict[str, list[str]](list), Counter[str]()
     found = list[tuple[Recording, Heard, Float[np.ndarray, "3 head"], float]]()
     for number, recording in enumerate(recordings, start=1):
         try:
-            samples_N, how = recording.samples(forcing.rate, forcing.longest)
+            samples_N, how = recording.samples(speech.rate, speech.longest)
             forced = forcing.of(samples_N, recording.words)
         except UnusableError as error:
             left[str(error)].append(recording.name)
@@ -66,8 +67,8 @@ def hear(forcing: Forcing, recordings: Sequence[Recording], progress: Progress) 
             gains_HRF=gains_HRF.astype(np.float16),
             starts_HR=starts(gains_HRF),
             first_rows=forced.first_rows,
-            frame_seconds=forcing.frame_seconds,
-            seconds=len(samples_N) / forcing.rate,
+            frame_seconds=speech.frame_seconds,
+            seconds=len(samples_N) / speech.rate,
         )
         if not found:
             check_memory(kept.gains_HRF.nbytes * len(recordings), "the maps of all recordings")

@@ -9,20 +9,14 @@ from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from headcount.core import InputError, Progress, Stopwatch, amount, name_of, short_hash, silent
-from headcount.corpora import Data
+from headcount.corpora import Data, Recording, as_flac, read_recordings, recordings_sha256
 from headcount.models import Loaded, as_loaded, signature
 from headcount.statistics import Bootstrap, check_draws, few_clusters
 from headcount.wordtimes.comparison import KnownSpans, compare_lists, known_spans
-from headcount.wordtimes.forcing import Forcing, extractor_of
+from headcount.wordtimes.forcing import Forcing
 from headcount.wordtimes.head_scores import MAP_SCORES, agreeing, ranked
 from headcount.wordtimes.hearing import Hearing, hear
 from headcount.wordtimes.lists import head_errors
-from headcount.wordtimes.recordings import (
-    Recording,
-    encoded,
-    read_recordings,
-    recordings_sha256,
-)
 from headcount.wordtimes.result import (
     ExampleRow,
     HeadTimesRow,
@@ -67,7 +61,7 @@ def word_times(
     """
     loaded, options = as_loaded(model, tokenizer), options or WordTimesOptions()
     watch = Stopwatch()
-    forcing = Forcing(loaded, extractor_of(loaded), options.language)
+    forcing = Forcing(loaded, options.language)
     given = [*_read(sound)] or read_recordings(sound, columns)
     known = read_word_times(words) if isinstance(words, str | Path) else words
     number = _number_of(forcing, options)
@@ -91,7 +85,7 @@ def word_times(
         timings=watch.lap("align"),
     )
     scores_3H = hearing.scores_S3H.mean(0)
-    off_H = 1000 * forcing.frame_seconds * disagreement_SH.mean(0)
+    off_H = 1000 * forcing.speech.frame_seconds * disagreement_SH.mean(0)
     errors = _head_errors(hearing, spans, options)
     rows = tuple(
         HeadTimesRow(
@@ -107,7 +101,7 @@ def word_times(
     )
     lists = compare_lists(hearing, spans, forcing, number, options)
     names = [str(head) for head in forcing.heads]
-    examples = _examples(hearing, forcing.rate, order[:number], names, spans)
+    examples = _examples(hearing, forcing.speech.rate, order[:number], names, spans)
     return WordTimes(record, rows, words_found, lists, tuple(examples))
 
 
@@ -126,7 +120,7 @@ def _examples(
         paths = [_bounds(heard.spans(heard.starts_HR[head])) for head in chosen]
         yield ExampleRow(
             recording=recording.name,
-            sound=encoded(samples_N, rate),
+            sound=as_flac(samples_N, rate),
             rate=rate,
             words=tuple(recording.words),
             starts=tuple(_bounds(heard.spans_of(chosen))),

@@ -8,7 +8,8 @@ import datasets
 import pytest
 
 from headcount.core import CorpusError
-from headcount.wordtimes import TimedWord, read_recordings
+from headcount.corpora import read_recordings
+from headcount.wordtimes import TimedWord
 from headcount.wordtimes.word_files import read_word_times
 from tests.wordtimes import speech
 

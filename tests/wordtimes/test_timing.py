@@ -13,12 +13,12 @@ from transformers.utils.generic import ModelOutput
 
 import headcount as hc
 from headcount.core import CorpusError, InputError, ModelError
+from headcount.corpora import read_recordings
 from headcount.models import Loaded
 from headcount.wordtimes import TimedWord, WordTimesOptions, word_times
 from headcount.wordtimes.comparison import halves
-from headcount.wordtimes.forcing import Forcing, extractor_of
+from headcount.wordtimes.forcing import Forcing
 from headcount.wordtimes.lists import Heard
-from headcount.wordtimes.recordings import read_recordings
 from headcount.wordtimes.warping import standardised, starts
 from tests.wordtimes import speech
 
@@ -32,18 +32,20 @@ def loaded(whisper: Path) -> Loaded:
 
 def test_times_are_those_of_transformers(loaded: Loaded, sound: Path) -> None:
     """Of one sequence, by the function with which `generate` reads times of tokens."""
-    forcing, model = Forcing(loaded, extractor_of(loaded)), loaded.model
+    forcing, model = Forcing(loaded), loaded.model
     recording = read_recordings(sound)[3]
     samples_N, _ = recording.samples(speech.RATE, 1.0)
     forced = forcing.of(samples_N, recording.words)
     gains_HRF = standardised(forced.maps_HRF)
-    heard = Heard(gains_HRF, starts(gains_HRF), forced.first_rows, forcing.frame_seconds, 0.8)
+    heard = Heard(
+        gains_HRF, starts(gains_HRF), forced.first_rows, forcing.speech.frame_seconds, 0.8
+    )
     chosen = [1, 5, 6]
     tokenizer: Any = loaded.tokenizer
     number = tokenizer.convert_tokens_to_ids
     ids = [number("<|startoftranscript|>"), number("<|notimestamps|>")]
     ids += tokenizer(f" {recording.text}", add_special_tokens=False).input_ids
-    features = forcing.extractor(samples_N, sampling_rate=speech.RATE, return_tensors="pt")
+    features = forcing.speech.extractor(samples_N, sampling_rate=speech.RATE, return_tensors="pt")
     attentive: Any = model
     attentive.set_attn_implementation("eager")
     with torch.inference_mode():
@@ -59,7 +61,7 @@ def test_times_are_those_of_transformers(loaded: Loaded, sound: Path) -> None:
     pairs = [[head // 3, head % 3] for head in chosen]
     num_frames = len(samples_N) // speech.HOP
     times = attentive._extract_token_timestamps(
-        given, pairs, forcing.frame_seconds, num_frames=num_frames, num_input_ids=1
+        given, pairs, forcing.speech.frame_seconds, num_frames=num_frames, num_input_ids=1
     )
     bounds = times[0, 1:-1].numpy()[[*forced.first_rows]]
     spans_W2 = heard.spans_of(chosen)
@@ -68,13 +70,13 @@ def test_times_are_those_of_transformers(loaded: Loaded, sound: Path) -> None:
 
 
 def test_the_loss_is_the_models_own(loaded: Loaded, sound: Path) -> None:
-    forcing = Forcing(loaded, extractor_of(loaded))
+    forcing = Forcing(loaded)
     recording = read_recordings(sound)[0]
     samples_N, _ = recording.samples(speech.RATE, 1.0)
     tokenizer: Any = loaded.tokenizer
     ids = tokenizer(f" {recording.text}", add_special_tokens=False).input_ids
     start = tokenizer.convert_tokens_to_ids(["<|startoftranscript|>", "<|notimestamps|>"])
-    features = forcing.extractor(samples_N, sampling_rate=speech.RATE, return_tensors="pt")
+    features = forcing.speech.extractor(samples_N, sampling_rate=speech.RATE, return_tensors="pt")
     labels = torch.tensor([[-100, *ids, tokenizer.eos_token_id]])
     with torch.inference_mode():
         expected = loaded(
@@ -145,7 +147,7 @@ def test_stereo_of_another_rate_is_mixed_and_resampled(loaded: Loaded, tmp_path:
 
 
 def test_resampling_keeps_a_tone() -> None:
-    from headcount.wordtimes.recordings import resampled
+    from headcount.corpora.recordings import resampled
 
     tone = np.sin(2 * np.pi * 440 * np.arange(22_050) / 22_050).astype(np.float32)
     found = resampled(tone, 22_050, 16_000)

@@ -15,12 +15,14 @@ import numpy as np
 from jaxtyping import Float
 
 from headcount.core import CorpusError, InputError, amount, reason, short_hash
-from headcount.corpora import Column, Columns, Data, choose, is_data_set, read_data, sources_of
+from headcount.corpora.held import is_data_set, sources_of
+from headcount.corpora.reading import read_data
+from headcount.corpora.table import Column, Columns, ColumnSpec, Data, choose
 
 ENDINGS = (".wav", ".flac", ".mp3", ".ogg")
 """Endings of files of sound."""
 _TABLES = (".tsv", ".csv", ".jsonl")
-COLUMNS = {
+RECORDED: ColumnSpec = {
     "audio": Column(("file_name", "audio_filepath", "file", "path")),
     "text": Column(("transcription", "transcript", "sentence")),
     "speaker": Column(("speaker_id", "client_id"), needed=False),
@@ -99,7 +101,7 @@ def resampled(
     return resample_poly(samples_N, wanted // common, rate // common).astype(np.float32)
 
 
-def check_can_read() -> None:
+def check_reads_sound() -> None:
     """Check that sound can be read.
 
     Raises:
@@ -165,7 +167,7 @@ def _in_folder(folder: Path, columns: Columns | None) -> Iterator[Recording]:
 
 
 def _in_table(path: Path, columns: Columns | None) -> Iterator[Recording]:
-    table = read_data(path, columns, COLUMNS)
+    table = read_data(path, columns, RECORDED)
     speakers = table["speaker"] if "speaker" in table else [""] * len(table)
     files = [path.parent / file for file in table["audio"]]
     names = table["name"] if "name" in table else [file.stem for file in files]
@@ -177,7 +179,7 @@ def _in_data_set(data: Data, columns: Columns | None) -> Iterator[Recording]:
     for source in sources_of(data):
         chosen: dict[str, str | int] = {}
         for number, (origin, cells) in enumerate(source.rows(columns), start=1):
-            chosen = chosen or choose([str(name) for name in cells], columns, COLUMNS, origin)
+            chosen = chosen or choose([str(name) for name in cells], columns, RECORDED, origin)
             its = {role: cells[name] for role, name in chosen.items()}
             if not isinstance(its["audio"], str):
                 raise CorpusError(
@@ -195,7 +197,7 @@ def recordings_sha256(recordings: Sequence[Recording]) -> str:
     return short_hash(b"\0".join(parts))
 
 
-def encoded(samples_N: Float[np.ndarray, " sample"], rate: int) -> bytes:
+def as_flac(samples_N: Float[np.ndarray, " sample"], rate: int) -> bytes:
     """Samples as a file of FLAC, which pages can play."""
     import soundfile
 

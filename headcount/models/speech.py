@@ -1,0 +1,167 @@
+"""What a Whisper reads of a recording, and the tokens that begin and make up a transcript."""
+
+from typing import Any, final
+
+import numpy as np
+from jaxtyping import Float
+from torch import Tensor
+from transformers import WhisperFeatureExtractor
+from transformers.models.whisper.tokenization_whisper import TO_LANGUAGE_CODE
+
+from headcount.core import InputError, ModelError
+from headcount.corpora import UnusableError
+from headcount.models.loaded import Loaded
+from headcount.models.model_files import is_saved, place_of
+from headcount.tap import input_device
+
+
+@final
+class SpeechEncoder:
+    """Turns recordings and transcripts into what a Whisper reads.
+
+    Args:
+        loaded: the model with its tokenizer.
+        language: name or code of the language spoken, for multilingual models; by default the
+            model's own setting, or what it hears.
+
+    Raises:
+        ModelError: if the model is no Whisper, or has no tokenizer.
+        InputError: if the model does not know the language.
+    """
+
+    def __init__(self, loaded: Loaded, language: str | None = None) -> None:
+        self.loaded, self.extractor = loaded, extractor_of(loaded)
+        model: Any = loaded.model
+        self._language = self._language_token(language)
+        ends = model.generation_config.eos_token_id
+        self.end: int = ends[0] if isinstance(ends, list) else ends
+        """The token that ends a transcript."""
+
+    @property
+    def longest(self) -> float:
+        """Seconds of the longest sound that the model reads."""
+        config: Any = self.loaded.config
+        return config.max_source_positions * self.frame_seconds
+
+    @property
+    def rate(self) -> int:
+        """Samples in a second."""
+        return self.extractor.sampling_rate
+
+    @property
+    def frame_seconds(self) -> float:
+        """Seconds of one of the encoder's frames: 0.02 in every Whisper."""
+        return 2 * self.extractor.hop_length / self.rate
+
+    def features(self, samples_N: Float[np.ndarray, " sample"]) -> Float[Tensor, "1 bin step"]:
+        """The spectrogram of a recording, padded to the longest sound, where the model is."""
+        model = self.loaded.model
+        made = self.extractor(samples_N, sampling_rate=self.rate, return_tensors="pt")
+        return made.input_features.to(input_device(model), model.dtype)
+
+    def num_frames(self, samples_N: Float[np.ndarray, " sample"]) -> int:
+        """Number of the encoder's frames up to the end of a recording."""
+        return max(1, len(samples_N) // (2 * self.extractor.hop_length))
+
+    def check_fits(self, number: int) -> None:
+        """Check that the decoder takes as many tokens, those of the prompt included.
+
+        Raises:
+            UnusableError: if it takes fewer.
+        """
+        config: Any = self.loaded.config
+        if number > config.max_target_positions:
+            raise UnusableError(
+                "has a transcript of more tokens than the model takes "
+                f"({config.max_target_positions})"
+            )
+
+    def pieces(self, word: str) -> list[int]:
+        """The tokens of a word, which in Whisper's vocabulary begin with its blank."""
+        tokenizer: Any = self.loaded.tokenizer
+        return tokenizer(f" {word}", add_special_tokens=False).input_ids
+
+    def prompt(self, encoded: Any) -> list[int]:
+        """The forced tokens: start of transcript, language and task if any, and no timestamps.
+
+        Args:
+            encoded: what the encoder returns of the recording, in which a language is heard.
+        """
+        model: Any = self.loaded.model
+        start = model.generation_config.decoder_start_token_id
+        spoken: list[int] = []
+        if self._is_multilingual:
+            language = self._language
+            if language is None:
+                language = int(model.detect_language(encoder_outputs=encoded)[0])
+            spoken = [language, self._token("<|transcribe|>")]
+        return [start, *spoken, self._token("<|notimestamps|>")]
+
+    @property
+    def _is_multilingual(self) -> bool:
+        return bool(getattr(self.loaded.model.generation_config, "is_multilingual", False))
+
+    def _token(self, text: str) -> int:
+        """The number of a special token.
+
+        Raises:
+            ModelError: if the tokenizer has no such token.
+        """
+        tokenizer: Any = self.loaded.tokenizer
+        found = tokenizer.get_vocab().get(text)
+        if found is None:
+            raise ModelError(
+                f"Expected the token {text} in the tokenizer of {self.loaded.name}, got none. Copy "
+                "the tokenizer of the model that it was tuned from."
+            )
+        return found
+
+    def _language_token(self, language: str | None) -> int | None:
+        """The token of the language; None where there is one language only, or none is named.
+
+        Raises:
+            InputError: if the model does not know it.
+        """
+        generation: Any = self.loaded.model.generation_config
+        if not self._is_multilingual:
+            if language not in (None, "en", "english"):
+                raise InputError(
+                    f"Expected no --language for {self.loaded.name}, which knows English only, got "
+                    f"{language}. Leave it out, or take a multilingual model."
+                )
+            return None
+        language = language or getattr(generation, "language", None)
+        if language is None:
+            return None
+        known = {each[2:-2]: number for each, number in generation.lang_to_id.items()}
+        code = TO_LANGUAGE_CODE.get(language.lower(), language.lower().strip("<|>"))
+        if code not in known:
+            raise InputError(
+                f"Expected a language that {self.loaded.name} knows ({', '.join(sorted(known))}), "
+                f"got {language}. Name one of them with --language."
+            )
+        return known[code]
+
+
+def extractor_of(loaded: Loaded) -> Any:
+    """What turns samples into the features of a model: what its files say, or Whisper's own.
+
+    Raises:
+        ModelError: if the model is no Whisper.
+    """
+    config: Any = loaded.config
+    if config.model_type != "whisper":
+        raise ModelError(
+            f"Expected a Whisper, got {loaded.name} ({config.model_type}): no other model's "
+            "cross-attention is known to follow sound word by word. In Python, `gated` and "
+            "`tapped` work with any model."
+        )
+    if loaded.tokenizer is None:
+        raise ModelError(
+            f"Expected a tokenizer beside the weights of {loaded.name}, got none. Copy that of the "
+            "model that it was tuned from."
+        )
+    extract: Any = WhisperFeatureExtractor
+    if is_saved(loaded.name, "preprocessor_config.json"):
+        return extract.from_pretrained(place_of(loaded.name))
+    return extract(feature_size=config.num_mel_bins)

@@ -17,11 +17,13 @@ from headcount.corpora import (
     are_chats,
     check_columns,
     check_limit,
+    check_reads_sound,
     image_files,
     is_data_set,
     is_treebank,
     named_columns,
     named_files,
+    read_recordings,
     template_values,
     treebank_column,
 )
@@ -29,6 +31,7 @@ from headcount.models import DeviceOptions, LoadOptions
 from headcount.tasks import (
     OPTIONS,
     TASKS,
+    TRANSCRIPTION,
     TaskOptions,
     check_metric,
     check_roles,
@@ -206,15 +209,18 @@ class TaskArguments(TaskOptions, ModelArguments):
         models.Stated.of(self.model, self.trust_remote_code).check_length(self.max_length)
 
     def check_data(self, files: Sequence[str]) -> None:
-        """Check that the task's files of data exist; only images may be in folders.
+        """Check that the task's files of data exist; only images and sound may be in folders.
 
         Raises:
-            CorpusError: If one does not exist, or is a folder without images.
+            CorpusError: If one does not exist, or is a folder without images or sound.
         """
-        folders = [file for file in files if self._reads_images and Path(file).is_dir()]
+        may_be_folders = self._reads_images or self.task == TRANSCRIPTION
+        folders = [file for file in files if may_be_folders and Path(file).is_dir()]
         check_data([file for file in files if file not in folders])
         for folder in folders:
-            image_files(Path(folder))
+            image_files(Path(folder)) if self._reads_images else read_recordings(folder)
+        if self.task == TRANSCRIPTION:
+            check_reads_sound()
 
     @property
     def _reads_images(self) -> bool:
@@ -231,7 +237,8 @@ class TaskArguments(TaskOptions, ModelArguments):
         if self.task == "token-classification" and any(map(is_treebank, files)):
             treebank_column(named_columns(self.columns), columns_of(self.task))
             return
-        if self._reads_images and any(Path(file).is_dir() for file in files):
+        may_be_folders = self._reads_images or self.task == TRANSCRIPTION
+        if may_be_folders and any(Path(file).is_dir() for file in files):
             return
         columns, roles = named_columns(self.columns), columns_of(self.task)
         data = self.given(files)

@@ -96,6 +96,7 @@ from .recordings import UnusableError as UnusableError
 from .recordings import as_flac as as_flac
 from .recordings import check_reads_sound as check_reads_sound
 from .recordings import read_recordings as read_recordings
+from .recordings import read_transcripts as read_transcripts
 from .recordings import recordings_sha256 as recordings_sha256
 from .search_data import GRADE as GRADE
 from .search_data import NEGATIVE as NEGATIVE

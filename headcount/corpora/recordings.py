@@ -15,9 +15,9 @@ import numpy as np
 from jaxtyping import Float
 
 from headcount.core import CorpusError, InputError, amount, reason, short_hash
-from headcount.corpora.held import is_data_set, sources_of
+from headcount.corpora.held import is_data_set, is_held, named_files, sources_of
 from headcount.corpora.reading import read_data
-from headcount.corpora.table import Column, Columns, ColumnSpec, Data, choose
+from headcount.corpora.table import Column, Columns, ColumnSpec, Data, Table, choose
 
 ENDINGS = (".wav", ".flac", ".mp3", ".ogg")
 """Endings of files of sound."""
@@ -126,16 +126,18 @@ def read_recordings(data: Data, columns: Columns | None = None) -> list[Recordin
     Raises:
         CorpusError: if there are none, one has no transcript, or two have the same name.
     """
-    if isinstance(data, str | Path) and not is_data_set(data):
-        path = Path(data)
+    found = list[Recording]()
+    for place in [data] if is_held(data) else named_files(data):
+        if not isinstance(place, str | Path) or is_data_set(place):
+            found += _in_data_set(place, columns)
+            continue
+        path = Path(place)
         if not path.exists():
             raise CorpusError(
                 f"Expected a folder of recordings or a table of them, but {path} does not exist. "
                 "Check the path."
             )
-        found = list(_in_folder(path, columns) if path.is_dir() else _in_table(path, columns))
-    else:
-        found = list(_in_data_set(data, columns))
+        found += _in_folder(path, columns) if path.is_dir() else _in_table(path, columns)
     names = [each.name for each in found]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise CorpusError(
@@ -189,6 +191,14 @@ def _in_data_set(data: Data, columns: Columns | None) -> Iterator[Recording]:
                 )
             name, speaker = str(its.get("name", f"row{number}")), str(its.get("speaker", ""))
             yield Recording(name, Path(its["audio"]), str(its["text"]), speaker)
+
+
+def read_transcripts(data: Data, columns: Columns | None, roles: ColumnSpec) -> Table:
+    """The table of some recordings: their files and transcripts."""
+    del roles
+    found = read_recordings(data, columns)
+    paths, texts = [str(each.path) for each in found], [each.text for each in found]
+    return Table({"audio": paths, "text": texts}, paths)
 
 
 def recordings_sha256(recordings: Sequence[Recording]) -> str:

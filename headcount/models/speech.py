@@ -85,7 +85,7 @@ class SpeechEncoder:
         """The forced tokens: start of transcript, language and task if any, and no timestamps.
 
         Args:
-            encoded: what the encoder returns of the recording, in which a language is heard.
+            encoded: what the encoder returns of the recording, if the model `listens`.
         """
         model: Any = self.loaded.model
         start = model.generation_config.decoder_start_token_id
@@ -96,6 +96,11 @@ class SpeechEncoder:
                 language = int(model.detect_language(encoder_outputs=encoded)[0])
             spoken = [language, self._token("<|transcribe|>")]
         return [start, *spoken, self._token("<|notimestamps|>")]
+
+    @property
+    def listens(self) -> bool:
+        """Whether the language is heard in each recording, since none is named."""
+        return self._is_multilingual and self._language is None
 
     @property
     def _is_multilingual(self) -> bool:

@@ -10,6 +10,7 @@ from .metrics import IGNORED as IGNORED
 from .options import COLUMNS as COLUMNS
 from .options import OPTIONS as OPTIONS
 from .options import TASKS as TASKS
+from .options import TRANSCRIPTION as TRANSCRIPTION
 from .options import LikelihoodPer as LikelihoodPer
 from .options import Masking as Masking
 from .options import Pooling as Pooling
@@ -46,4 +47,5 @@ from .task import padded as padded
 from .task import text_inputs as text_inputs
 from .texts import TextsTask as TextsTask
 from .token_classification import TokenClassification as TokenClassification
+from .transcription import Transcription as Transcription
 from .translation import Translation as Translation

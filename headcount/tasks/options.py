@@ -10,6 +10,7 @@ from headcount.corpora import (
     NEGATIVE,
     PASSAGE,
     QUERY,
+    RECORDED,
     TEXT_NAMES,
     Column,
     Columns,
@@ -20,6 +21,7 @@ from headcount.corpora import (
     read_labelled_images,
     read_parallel,
     read_search,
+    read_transcripts,
     read_word_labels,
 )
 
@@ -36,10 +38,13 @@ TASKS: Registry[Any] = Registry(
         "image-classification": "headcount.tasks.classification:ImageClassification",
         "token-classification": "headcount.tasks.token_classification:TokenClassification",
         "choice": "headcount.tasks.choice:Choice",
+        "transcription": "headcount.tasks.transcription:Transcription",
     },
 )
 """Every task by its name: a `Task`, or a function of the same arguments that makes one."""
 
+TRANSCRIPTION = "transcription"
+"""The task whose data are recordings."""
 SEARCH = "search"
 """The task whose data sets share passages, but no queries."""
 
@@ -70,6 +75,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
     "causal-lm": ("max_length", "start", "roles"),
     "masked-lm": ("max_length",),
     "choice": ("likelihood_per",),
+    "transcription": ("language",),
 }
 """Options that only some tasks have."""
 
@@ -112,6 +118,9 @@ class TaskOptions:
     likelihood_per: LikelihoodPer = "choice"
     """Multiple choice: compare log-likelihoods of whole choices, or their means for each token or
     character."""
+    language: str | None = None
+    """Transcription by a multilingual Whisper: language spoken, e.g. german; by default as its
+    settings say, or what it hears."""
     task_options: tuple[str, ...] = ()
     """Options of a task of your own as NAME=VALUE; VALUE is JSON, or else a text."""
     limit: int | None = None
@@ -177,6 +186,7 @@ COLUMNS: Mapping[str, ColumnSpec] = {
         NEGATIVE: Column(("negative",), needed=False, may_be_empty=True),
         GRADE: Column(("grade", "relevance"), needed=False),
     },
+    TRANSCRIPTION: RECORDED,
 }
 """Columns that our tasks read."""
 
@@ -195,6 +205,7 @@ _READERS = {
     "image-classification": read_labelled_images,
     "token-classification": read_word_labels,
     "search": read_search,
+    TRANSCRIPTION: read_transcripts,
 }
 """Functions that read the data of some tasks."""
 

@@ -253,6 +253,8 @@ class DataSet:
         table = read_examples(self.task, self.files, self.columns, self.limit)
         if self.task == SEARCH:  # splits share passages, but no queries
             return [(query,) for query in dict.fromkeys(table[QUERY]) if query]
+        if "audio" in table:  # likewise
+            return [(digest,) for digest in image_digests(table["audio"])]
         if "image" in table:  # the same one may have several names
             return [(digest,) for digest in image_digests(table["image"])]
         given = [cells for role, cells in table.columns.items() if role not in GOLD]

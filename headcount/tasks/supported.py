@@ -111,6 +111,10 @@ def _embeds(model: PreTrainedModel) -> bool:
     return stated.kind == EMBEDS and (is_bare or stated.pooling is not None)
 
 
+def _transcribes(model: PreTrainedModel) -> bool:
+    return model.config.model_type == "whisper" and model.can_generate()
+
+
 NEEDS = {
     "translation": Need("an encoder-decoder", _translates),
     "classification": Need(
@@ -131,6 +135,7 @@ NEEDS = {
     "token-classification": Need(
         "a ...ForTokenClassification", _reads_with("ForTokenClassification")
     ),
+    "transcription": Need("a Whisper (WhisperForConditionalGeneration)", _transcribes),
     "choice": Need("a decoder with a language-modelling head (...ForCausalLM)", _continues),
 }
 """Tasks by name."""

@@ -360,7 +360,7 @@ FITTING = {
     "bart": ["translation"],
     "m2m_100": ["translation"],
     "t5": ["translation"],
-    "whisper": [],
+    "whisper": ["transcription"],
     "vit": ["image-classification"],
 }
 
@@ -474,4 +474,5 @@ def fitting_names() -> list[str]:
         "image-classification",
         "token-classification",
         "choice",
+        "transcription",
     ]

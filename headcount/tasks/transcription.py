@@ -1,0 +1,230 @@
+r"""Transcription: how well a Whisper predicts a transcript, and how good its own transcript is.
+
+Loss: NLL of the transcript's tokens and its end, in nats, with the transcript as decoder input
+(teacher forcing) after the forced tokens. Score: the word error rate of greedy transcripts,
+
+$$\mathrm{WER} = \frac{S + D + I}{N}$$
+
+over the N words of all transcripts, with the fewest substitutions, deletions and insertions, both
+sides in lower case and without marks. It is 0 at best and may exceed 1.
+
+Reference: Robust Speech Recognition via Large-Scale Weak Supervision (Radford et al., 2022),
+https://arxiv.org/abs/2212.04356, appendix C for the normalization (its basic form)
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, ClassVar, final
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from transformers import PreTrainedModel
+from transformers.models.whisper.english_normalizer import BasicTextNormalizer
+
+from headcount.core import MAX_TOKENS, CorpusError, InputError, spread
+from headcount.corpora import (
+    Columns,
+    Data,
+    Recording,
+    UnusableError,
+    read_recordings,
+    recordings_sha256,
+)
+from headcount.models import Loaded, SpeechEncoder
+from headcount.tap import evaluating, input_device
+from headcount.tasks.metrics import IGNORED, TokenTask
+from headcount.tasks.supported import check_fits
+from headcount.tasks.task import Evaluation, Resampled, TaskBatch, groups, padded
+
+
+@final
+class Transcription(TokenTask):
+    """Transcription of recordings by a Whisper.
+
+    Args:
+        loaded: a Whisper with its tokenizer.
+        data: a folder, a table or a data set of recordings with transcripts (`read_recordings`).
+        columns: `{"audio": NAME, "text": NAME}`.
+        language: language spoken, for multilingual models; by default the model's own setting.
+        limit: largest number of recordings.
+    """
+
+    name: ClassVar[str] = "transcription"
+    writes: ClassVar[bool] = True
+    by_example: ClassVar[tuple[str, ...]] = ("recordings", "_tokens", "_prompts")
+    metric = "wer"
+    higher_is_better = False
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        data: Data,
+        columns: Columns | None = None,
+        *,
+        language: str | None = None,
+        limit: int | None = None,
+    ) -> None:
+        check_fits(loaded.model, self.name)
+        self.recordings: list[Recording] = read_recordings(data, columns)[:limit]
+        """The recordings with their transcripts."""
+        self._loaded, self.speech = loaded, SpeechEncoder(loaded, language)
+        pieces = self.speech.pieces
+        self._tokens = [
+            [token for word in each.words for token in pieces(word)] for each in self.recordings
+        ]
+        self._prompts = [*map(self._checked, self.recordings, self._tokens)]
+        self.sha256 = recordings_sha256(self.recordings)
+        self.num_examples = len(self.recordings)
+
+    @property
+    def signature(self) -> str:
+        """The score's name, and how texts are compared."""
+        return "wer|normalizer:basic|beams:1"
+
+    @property
+    def length_N(self) -> Int[np.ndarray, " example"]:
+        """Number of the encoder's positions, which all recordings are padded to."""
+        config: Any = self._loaded.config
+        return np.full(self.num_examples, config.max_source_positions)
+
+    def batch(self, index_E: Int[np.ndarray, " example"]) -> TaskBatch:
+        """A batch of recordings, with their transcripts as decoder inputs."""
+        prompts, tokens = ([held[index] for index in index_E] for held in self._sides)
+        end = self.speech.end
+        pairs = [*zip(prompts, tokens, strict=True)]
+        asked = [[IGNORED] * (len(before) - 1) + said + [end] for before, said in pairs]
+        labels_EN, read_EN = padded(asked, IGNORED), padded([a + b for a, b in pairs], end)
+        lengths_E1 = torch.tensor([[len(each)] for each in asked])
+        inputs = {
+            "input_features": self._features(index_E),
+            "decoder_input_ids": read_EN,
+            "decoder_attention_mask": (torch.arange(read_EN.shape[1]) < lengths_E1).long(),
+        }
+        return TaskBatch.of(inputs, {"labels": labels_EN}, index_E)
+
+    def output(self, model: PreTrainedModel, batch: TaskBatch, **more: Any) -> Any:
+        """The output of the model with the transcripts as decoder inputs."""
+        return model(**batch.inputs, use_cache=False, **more)
+
+    def transcribe(self, model: PreTrainedModel, max_tokens: int = MAX_TOKENS) -> list[str]:
+        """The model's greedy transcripts, in the order of the data.
+
+        A transcript has at most half as many tokens as the decoder takes.
+        """
+        texts, done = [""] * self.num_examples, 0
+        self.steps(done, self.num_examples)
+
+        def of_batch(index_E: np.ndarray) -> tuple[np.ndarray, list[str]]:
+            return index_E, self._written(model, index_E)
+
+        with evaluating(model), torch.inference_mode():
+            for index_E, written in spread(of_batch, self._groups(max_tokens), "batches"):
+                for index, text in zip(index_E, written, strict=True):
+                    texts[index] = text
+                self.steps(done := done + len(index_E), self.num_examples)
+        return texts
+
+    def with_texts(
+        self, evaluation: Evaluation, model: PreTrainedModel, max_tokens: int = MAX_TOKENS
+    ) -> Evaluation:
+        """An evaluation whose outcomes are the model's transcripts."""
+        texts = self.transcribe(model, max_tokens)
+        return replace(evaluation, outcome_N=np.array(texts, dtype=object))
+
+    def resampled(self, evaluation: Evaluation) -> Resampled:
+        """The word error rate as a function of the recordings drawn."""
+        counts_N2 = self.statistics(evaluation)
+        return lambda index_DS: self.of_sums(counts_N2[index_DS].sum(1))
+
+    def statistics(self, evaluation: Evaluation) -> Float[np.ndarray, "example 2"]:
+        """Numbers of errors and of words of every recording.
+
+        Raises:
+            InputError: if the outcomes are not transcripts.
+        """
+        if evaluation.outcome_N.dtype != object:
+            raise InputError(
+                "Expected transcripts to compute wer, got an evaluation without any. Use "
+                "evaluate(model, task, texts=True) or task.with_texts(evaluation, model)."
+            )
+        texts = zip(self.recordings, evaluation.outcome_N, strict=True)
+        return np.array([word_errors(each.text, text) for each, text in texts], float)
+
+    def of_sums(self, sums_DK: Float[np.ndarray, "draw statistic"]) -> Float[np.ndarray, " draw"]:
+        """Word error rates of many sums of errors and words."""
+        return sums_DK[:, 0] / np.maximum(sums_DK[:, 1], 1)
+
+    @property
+    def _sides(self) -> tuple[list[list[int]], list[list[int]]]:
+        return self._prompts, self._tokens
+
+    def _checked(self, recording: Recording, tokens: list[int]) -> list[int]:
+        """The forced tokens of a recording that can be used.
+
+        Raises:
+            CorpusError: if it can't.
+        """
+        speech, model = self.speech, self._loaded.model
+        try:
+            samples_N, _ = recording.samples(speech.rate, speech.longest)
+            encoded = None
+            if speech.listens:
+                with evaluating(model), torch.inference_mode():
+                    encoded = model.get_encoder()(speech.features(samples_N))
+            prompt = speech.prompt(encoded)
+            speech.check_fits(len(prompt) + len(tokens))
+        except UnusableError as error:
+            raise CorpusError(
+                f"Expected recordings that can be transcribed, but {recording.path} {error}. "
+                "Remove it."
+            ) from error
+        return prompt
+
+    def _features(self, index_E: Int[np.ndarray, " example"]) -> torch.Tensor:
+        speech = self.speech
+        return torch.cat(
+            [
+                speech.features(self.recordings[index].samples(speech.rate, speech.longest)[0])
+                for index in index_E
+            ]
+        ).cpu()
+
+    def _groups(self, max_tokens: int) -> Iterator[Int[np.ndarray, " example"]]:
+        """Batches of recordings that begin with the same forced tokens."""
+        for prompt in sorted({*map(tuple, self._prompts)}):
+            index_G = np.array([n for n, its in enumerate(self._prompts) if tuple(its) == prompt])
+            for place_E in groups(self.length_N[index_G], max_tokens):
+                yield index_G[place_E]
+
+    def _written(self, model: PreTrainedModel, index_E: Int[np.ndarray, " example"]) -> list[str]:
+        config: Any = self._loaded.config
+        device = input_device(model)
+        prompt_EN = torch.tensor([self._prompts[index] for index in index_E], device=device)
+        half, room = config.max_target_positions // 2, config.max_target_positions
+        options = {"num_beams": 1, "do_sample": False, "condition_on_prev_tokens": False}
+        out_EN = model.generate(  # type: ignore[operator]
+            self._features(index_E).to(device),
+            decoder_input_ids=prompt_EN,
+            max_new_tokens=min(half, room - prompt_EN.shape[1]),
+            **options,
+        )
+        tokenizer: Any = self._loaded.tokenizer
+        texts = tokenizer.batch_decode(out_EN, skip_special_tokens=True)
+        return [" ".join(text.split()) for text in texts]
+
+
+def word_errors(text: str, written: str) -> tuple[int, int]:
+    """Number of word errors in a transcript, and of words in the right one.
+
+    >>> word_errors("The dog barked.", "a dog  barked")
+    (1, 3)
+    """
+    import jiwer
+
+    normal = BasicTextNormalizer()
+    right, own = normal(text).strip(), normal(written).strip()
+    if not right:
+        return len(own.split()), 0
+    found = jiwer.process_words(right, own)
+    return found.substitutions + found.deletions + found.insertions, len(right.split())

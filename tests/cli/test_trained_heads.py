@@ -13,6 +13,7 @@ from headcount.results import METRICS
 from tests import saved, tiny_tokenizers
 from tests.cli.conftest import SAMPLE, headcount
 from tests.tasks.loaded import NUMBERS
+from tests.turns import slow
 
 Case = tuple[Path, tuple[object, ...], list[Path], str]
 
@@ -26,7 +27,7 @@ def bert(folder: Path, kind: type, *names: str) -> Path:
     return saved.save(folder, kind, config, tokenizer)
 
 
-@pytest.fixture(scope="module", params=["words", "numbers", "choices"])
+@pytest.fixture(scope="module", params=["numbers", *slow("words", "choices")])
 def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Case:
     """A model, its task, three data sets, and the metric."""
     folder = tmp_path_factory.mktemp(request.param)

@@ -13,6 +13,7 @@ from tests.reports.conftest import Open
 from tests.reports.run_folder import HOSTILE, shared_run
 from tests.reports.test_html import data
 from tests.reports.test_html import page as parsed_page
+from tests.turns import slow
 
 pytestmark = pytest.mark.browser
 
@@ -47,7 +48,7 @@ def test_an_example_has_the_letter_of_its_head_in_the_map(profiled: Path, open_p
         assert page.inner_text("#card .caption .swatch") == letter
 
 
-@pytest.mark.parametrize("width", [390, 768])
+@pytest.mark.parametrize("width", [390, *slow(768)])
 def test_a_narrow_page_starts_with_words_and_shows_all_links(
     plain: Path, open_page: Open, width: int
 ):
@@ -70,7 +71,9 @@ def test_deep_link_opens_the_card(translator: Path, open_page: Open):
     assert open_page(translator, "#cross.3.7").inner_text("#card h2") == "cross.3.7"
 
 
-@pytest.mark.parametrize("fragment", ["#enc.99.0", "#<img src=x>", "#%E0%A4%A", "#constructor"])
+@pytest.mark.parametrize(
+    "fragment", ["#<img src=x>", *slow("#enc.99.0", "#%E0%A4%A", "#constructor")]
+)
 def test_unknown_link_opens_nothing(plain: Path, open_page: Open, fragment: str):
     assert open_page(plain, fragment).is_visible("#leads")
 
@@ -137,7 +140,7 @@ def test_not_measured_is_hatched(hostile: Path, open_page: Open):
     assert page.locator(".cell.missing").count() == 10
 
 
-@pytest.mark.parametrize("chip", ["kind:first", "verdict:tendency", "verdict:none"])
+@pytest.mark.parametrize("chip", ["kind:first", *slow("verdict:tendency", "verdict:none")])
 def test_a_chip_dims_the_other_heads(profiled: Path, open_page: Open, chip: str):
     page = open_page(profiled)
     selector = f'.chip[data-filter="{chip}"]'
@@ -194,7 +197,7 @@ def test_heads_that_matter_are_marked(translator: Path, open_page: Open):
     assert 0 < marked == int(page.inner_text('.chip[data-filter="matters:true"] b').split()[0])
 
 
-@pytest.mark.parametrize("width", [390, 1024, 1400])
+@pytest.mark.parametrize("width", [390, *slow(1024, 1400)])
 @pytest.mark.parametrize("name", ["profiled", "translator"])
 def test_text_is_large_and_fits(name: str, request, open_page: Open, width: int):
     page = open_page(request.getfixturevalue(name), "#enc.0.0")
@@ -256,7 +259,7 @@ def test_strings_are_shown_not_run(hostile: Path, open_page: Open):
     assert page.locator("img").count() == 0 and page.evaluate("window.stolen") is None
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", *slow("dark")])
 def test_a_narrow_screen_needs_no_sideways_scrolling(plain: Path, open_page: Open, scheme):
     page = open_page(plain, "#enc.2.3")
     page.set_viewport_size({"width": 420, "height": 900})
@@ -290,7 +293,7 @@ def test_p_values_sort_as_numbers(translator: Path, open_page: Open):
     assert texts == sorted(texts, key=lambda text: -float(text.strip("<")))
 
 
-@pytest.mark.parametrize("width", [420, 800, 1119])
+@pytest.mark.parametrize("width", [420, *slow(800, 1119)])
 def test_what_heads_are_worth_fits_every_width(translator: Path, open_page: Open, width: int):
     page = open_page(translator)
     page.set_viewport_size({"width": width, "height": 900})

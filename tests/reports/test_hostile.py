@@ -8,6 +8,7 @@ import pytest
 from headcount.pages import write_report
 from tests.reports.conftest import Open
 from tests.reports.run_folder import Wish, write_run
+from tests.turns import slow
 
 pytestmark = pytest.mark.browser
 
@@ -38,7 +39,7 @@ def strange(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("width", [390, 1400])
+@pytest.mark.parametrize("width", [390, *slow(1400)])
 def test_hostile_tokens_are_shown_and_the_page_keeps_its_width(
     strange: Path, open_page: Open, width: int
 ):

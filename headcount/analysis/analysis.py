@@ -26,6 +26,7 @@ from headcount.analysis.profiles import (
     timings_of,
     warnings_of,
     with_rows,
+    without_number,
 )
 from headcount.analysis.roles import Conditions, find_roles, judged, repeated_profiles, tendencies
 from headcount.core import (
@@ -253,6 +254,8 @@ class _Analyzing:
             totals, self.read = self._timed("measure", measuring)
         repeated = self._timed("induction", lambda: self._repeated(self.loaded, "induction"))
         found = self._tables(totals, repeated)
+        own = without_number(self.anatomy.heads, found.heads.frame, totals, self.measures)
+        self.failed += (*own,)
         null = self._timed("null", self._null) if self.options.null else None
         return Analysis(
             heads=found.heads,

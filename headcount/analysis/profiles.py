@@ -15,7 +15,7 @@ Here are the other tables, too: the numbers of every head, every relation, every
 a run that its tables do not hold: timings, versions and warnings.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -34,7 +34,7 @@ from headcount.analysis.profile_cells import (
     profile_rows,
     ratio,
 )
-from headcount.core import SITES, Grid, Head, Heads, HeadTable, LayerId
+from headcount.core import OURS, SITES, Grid, Head, Heads, HeadTable, LayerId, no_number
 from headcount.corpora import Census
 from headcount.measures import (
     AFTER,
@@ -51,6 +51,7 @@ from headcount.measures import (
     Totals,
     Traits,
     classes_of,
+    measure_origin,
     numbers_of,
 )
 from headcount.statistics import ClusteredRates
@@ -329,6 +330,17 @@ def head_table(heads: Heads, totals: Totals, measures: Sequence[type[Sums]]) -> 
     table = HeadTable.of(heads, columns)
     whole = {name: table.frame[name].astype("Int64") for name in INTEGERS if name in columns}
     return HeadTable(table.frame.assign(**whole))
+
+
+def without_number(
+    heads: Heads, frame: pd.DataFrame, totals: Totals, measures: Iterable[type[Sums]]
+) -> Iterator[str]:
+    """A sentence for each column of a plug-in that is NaN though its measure applied."""
+    for measure in measures:
+        applied = np.array([(measure, head.layer_id) in totals.sums for head in heads])
+        for name in () if (origin := measure_origin(measure)) == OURS else measure.names():
+            if num := int((frame[name].isna() & applied).sum()):
+                yield no_number(name, origin, num, int(applied.sum()))
 
 
 def relation_table(heads: Heads, totals: Totals, named: RelationNames) -> pd.DataFrame | None:

@@ -128,6 +128,7 @@ from .plugins import guarded as guarded
 from .plugins import guarded_each as guarded_each
 from .plugins import listing as listing
 from .plugins import load_plugins as load_plugins
+from .plugins import no_number as no_number
 from .plugins import origin_named as origin_named
 from .plugins import origin_of_module as origin_of_module
 from .plugins import origins as origins

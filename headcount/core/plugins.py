@@ -9,6 +9,7 @@ load the same plug-ins. No model, data, run folder or page can add to it.
 
 import os
 import sys
+import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
@@ -20,6 +21,7 @@ from importlib.metadata import EntryPoint, entry_points
 from importlib.util import module_from_spec, spec_from_file_location
 from io import StringIO
 from pathlib import Path
+from threading import Lock, Thread
 from typing import Any, TypeVar, cast, final
 
 from headcount import __version__
@@ -34,6 +36,9 @@ CHANGES: Mapping[int, str] = {1: "It is the first."}
 
 SUPPORTED = (1,)
 """First numbers of the API whose plug-ins run."""
+
+PATIENCE = 30.0
+"""Seconds after which a run says which plug-in it waits for; then after twice as many, and on."""
 
 REPAIR = "Repair it, or leave it out."
 """What to do with a plug-in that fails."""
@@ -76,13 +81,60 @@ Thing = TypeVar("Thing")
 _END = object()
 _loading: ContextVar[Origin | None] = ContextVar("loading", default=None)
 _files: dict[str, Origin | None] = {}
+_modules: dict[str, Origin] = {}
+"""The files that were run, by the names that their modules have."""
+
+
+@final
+class _Waits:
+    """The plug-ins that a run waits for, and a thread that names those that take long.
+
+    It looks once in a while and ends when nothing is left, so that guarding short calls is cheap.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._watching = Lock(), Thread()
+        self._begun: dict[object, tuple[str, float]] = {}
+
+    @contextmanager
+    def waiting(self, text: str) -> Iterator[None]:
+        """A block that runs code of a plug-in."""
+        key = object()
+        with self._lock:
+            self._begun[key] = text, time.monotonic()
+            if not self._watching.is_alive():
+                self._watching = Thread(target=self._watch, name="plug-ins", daemon=True)
+                self._watching.start()
+        try:
+            yield
+        finally:
+            self._begun.pop(key, None)
+
+    def _watch(self) -> None:
+        named: dict[object, float] = {}
+        while True:
+            time.sleep(PATIENCE / 10)
+            with self._lock:
+                begun = dict(self._begun)
+                if not begun:
+                    self._watching = Thread()
+                    return
+            for key, (text, start) in begun.items():
+                seconds = time.monotonic() - start
+                if seconds >= named.get(key, PATIENCE):
+                    named[key] = 2 * seconds
+                    warnings.warn(f"{text} ({seconds:.0f} s so far)", PluginWarning, stacklevel=1)
+
+
+_waits = _Waits()
 
 
 @contextmanager
 def guarded(origin: Origin, doing: str, thing: object = None) -> Iterator[None]:
     """Turn whatever a plug-in raises, or its exit, into a sentence that names it.
 
-    What it prints is a warning, since `--json` prints a record there. What is ours is left alone.
+    What it prints is a warning, since `--json` prints a record there, and so is that it takes long.
+    What is ours is left alone.
 
     Args:
         origin: Where the code is from.
@@ -97,7 +149,10 @@ def guarded(origin: Origin, doing: str, thing: object = None) -> Iterator[None]:
         return
     printed = StringIO()
     try:
-        with redirect_stdout(printed):
+        with (
+            redirect_stdout(printed),
+            _waits.waiting(f"waiting for the plug-in {origin} to {doing}"),
+        ):
             yield
     except UnsuitedError:
         raise
@@ -119,6 +174,15 @@ def guarded(origin: Origin, doing: str, thing: object = None) -> Iterator[None]:
         if lines := printed.getvalue().splitlines():
             text = f"the plug-in {origin} printed {amount(len(lines), 'line')}: {lines[0]:.80}"
             warnings.warn(text, PluginWarning, stacklevel=3)
+
+
+def no_number(what: str, origin: Origin, num: int, of: int) -> str:
+    """A sentence about numbers of a plug-in that are NaN.
+
+    >>> no_number("mine", Origin("my.py"), 1, 144)
+    'mine of the plug-in my.py has no number (NaN) for 1 of 144 heads'
+    """
+    return f"{what} of the plug-in {origin} has no number (NaN) for {num} of {amount(of, 'head')}"
 
 
 def guarded_each(origin: Origin, doing: str, items: Iterable[Thing]) -> Iterator[Thing]:
@@ -210,9 +274,11 @@ def origin_of(entry: EntryPoint) -> Origin:
 
 
 def origin_of_module(module: str) -> Origin:
-    """The origin of what a module registers: the file that is being loaded, or the module."""
+    """The origin of what a module registers: the file that is, or was, loaded, or the module."""
     if (loading := _loading.get()) is not None:
         return loading
+    if module in _modules:
+        return _modules[module]
     version = getattr(sys.modules.get(module), "__version__", "")
     return OURS if module.partition(".")[0] == OURS.name else Origin(module, str(version))
 
@@ -288,6 +354,7 @@ def _load_file(path: Path) -> Origin:
         raise PluginError(f"Expected a plug-in's file (my.py), got {path}, which {what}.")
     origin = Origin(path.name, sha256(path.read_bytes()).hexdigest()[:8])
     sys.modules[name] = module = module_from_spec(spec)
+    _modules[name] = origin
     token = _loading.set(origin)
     try:
         with guarded(origin, "be imported"):

@@ -104,7 +104,7 @@ class Replacement(Effect):
         """
         with guarding(type(self)):
             found = self.outputs(prompt, row)
-            if found is not None and not type(self).__module__.startswith(f"{OURS.name}."):
+            if not _is_ours(type(self)) and not (found is None and "looks" in self.needs):
                 _check_outputs(found, prompt.clean[row].outputs)
         return found
 
@@ -123,15 +123,23 @@ def guarding(effect: type[Effect]) -> Iterator[None]:
     """A block in which an effect is computed; whatever that of a plug-in raises names it.
 
     Raises:
-        PluginError: if the effect of a plug-in fails.
+        PluginError: if the effect of a plug-in fails, or has no words.
     """
-    is_ours = effect.__module__.startswith(f"{OURS.name}.")
-    origin = OURS if is_ours else EFFECTS.origin_of(effect)
+    origin = OURS if _is_ours(effect) else EFFECTS.origin_of(effect)
     with guarded(origin, f"compute the effect {effect.name}", effect):
+        words = ("label", "about", "source")
+        if lacking := [each for each in words if not getattr(effect, each, "")]:
+            raise InputError(
+                f"Expected words, got no {' and no '.join(lacking)}. Say in them what is lost."
+            )
         yield
 
 
-def _check_outputs(found: "Outputs", clean: "Outputs") -> None:
+def _is_ours(effect: type[Effect]) -> bool:
+    return effect.__module__.startswith(f"{OURS.name}.")
+
+
+def _check_outputs(found: "Outputs | None", clean: "Outputs") -> None:
     """Check that there are finite outputs of all heads, one token's or as many as the row has.
 
     Raises:

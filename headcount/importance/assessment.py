@@ -30,8 +30,8 @@ from headcount.core import (
     PluginError,
     Progress,
     UnsuitedError,
-    amount,
     guarded,
+    no_number,
     signed_origins,
     silent,
 )
@@ -103,7 +103,8 @@ def assess(
         check_passes_gradients(loaded.model)
     context = ScoringContext(max_tokens, progress, out and out / "state")
     found = _Assessing(loaded, task, scores, options, context).run()
-    own = [each.column.key for each in scores if each.column.key in found.record.columns]
+    is_own = {*found.record.methods} - {*SCORES.own}
+    own = [each.column.key for each in scores if each.name in is_own]
     heads = found.heads if out is None else scored_table(found.heads, found.columns, out)
     record = replace(
         found.record,
@@ -263,14 +264,15 @@ def measured(score: Score, loaded: Loaded, task: Task, context: ScoringContext) 
     _check_words(score, origin)
     with unchanged(loaded, origin), guarded(origin, f"score heads by {score.name}"):
         found = score.measured(loaded, task, context)
-        columns, unknown = dict[str, Scores](), 0
+        columns, unknown = dict[str, Scores](), list[str]()
         for each in score.columns():
             columns[each.key] = _numbers(
                 found.columns.get(each.key), each.key, loaded.heads, origin
             )
-            unknown += sum(int(numbers.isnan().sum()) for numbers in columns[each.key].values())
-    few = [f"the plug-in {origin} has no number (NaN) in {amount(unknown, 'case')} of {score.name}"]
-    return Measured(columns, warnings=(*found.warnings, *few[: bool(unknown)]))
+            of_layers = columns[each.key].values()
+            if num := sum(int(numbers.isnan().sum()) for numbers in of_layers):
+                unknown.append(no_number(each.key, origin, num, len(loaded.heads)))
+    return Measured(columns, warnings=(*found.warnings, *unknown))
 
 
 def scores(score: Score, loaded: Loaded, task: Task, max_tokens: int) -> Scores:

@@ -43,6 +43,7 @@ from .registry import REGISTRY as REGISTRY
 from .registry import further_columns as further_columns
 from .registry import further_measures as further_measures
 from .registry import guarding as guarding
+from .registry import measure_origin as measure_origin
 from .registry import measures_of as measures_of
 from .registry import numbers_of as numbers_of
 from .relation_tests import RelationTests as RelationTests

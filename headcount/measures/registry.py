@@ -5,7 +5,8 @@ from contextlib import contextmanager
 
 from torch import Tensor
 
-from headcount.core import OURS, REPAIR, InputError, Registry, guarded
+from headcount.core import OURS, REPAIR, InputError, Origin, Registry, guarded
+from headcount.measures.reductions import Attention
 from headcount.measures.sums import Sums
 from headcount.tap import Anatomy
 from headcount.vocabulary import IMAGES, TEXTS, ColumnEntry, Inputs
@@ -47,10 +48,33 @@ def guarding(measure: type[Sums], doing: str) -> Iterator[None]:
     Raises:
         PluginError: if the measure of a plug-in fails.
     """
-    origin = OURS if measure.__module__.startswith(f"{OURS.name}.") else REGISTRY.origin_of(measure)
     name = measure.name or measure.__name__
-    with guarded(origin, f"{doing} of the measure {name}", measure):
+    with guarded(measure_origin(measure), f"{doing} of the measure {name}", measure):
         yield
+
+
+def measure_origin(measure: type[Sums]) -> Origin:
+    """Where a measure is from."""
+    is_ours = measure.__module__.startswith(f"{OURS.name}.")
+    return OURS if is_ours else REGISTRY.origin_of(measure)
+
+
+def sums_of(measure: type[Sums], attention: Attention, num_heads: int) -> Sums:
+    """The sums of a measure over one batch; of a plug-in's, it is checked whose they are.
+
+    Raises:
+        PluginError: if the measure of a plug-in fails, or returns anything else.
+    """
+    with guarding(measure, "take the sums"):
+        found = measure.of(attention)
+        if measure_origin(measure) == OURS:
+            return found
+        if type(found) is not measure:
+            raise InputError(f"Expected {measure.__name__}, got {type(found).__name__}. {REPAIR}")
+        for name, size in found.sizes().items():
+            if size != num_heads:
+                raise InputError(f"Expected {name} of {num_heads} heads, got {size}. {REPAIR}")
+    return found
 
 
 def numbers_of(sums: Sums, num_heads: int) -> dict[str, Tensor]:

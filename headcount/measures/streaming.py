@@ -37,7 +37,7 @@ from headcount.corpora import Batch
 from headcount.measures.key_classes import classes_of
 from headcount.measures.reducer import NORMS, AttentionReducer
 from headcount.measures.reductions import Attention, Sides, check_finite
-from headcount.measures.registry import guarding
+from headcount.measures.registry import guarding, sums_of
 from headcount.measures.sums import Sums
 from headcount.models import body_of
 from headcount.tap import (
@@ -182,9 +182,11 @@ class Measuring:
             totals.append(attention.total_H())
             for measure in self.measures:
                 its = attention.read_by(measure.__name__, measure.needs)
-                with guarding(measure, "take the sums"):
-                    if measure.applies(its):
-                        self._sums[measure, span] = measure.of(its)
+                with guarding(measure, "say whether it applies"):
+                    applies = measure.applies(its)
+                if applies:
+                    num_heads = sum(size for _, size in span)
+                    self._sums[measure, span] = sums_of(measure, its, num_heads)
         if totals:
             check_finite(torch.cat([each.to(totals[0].device) for each in totals]), layers)
 

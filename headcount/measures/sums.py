@@ -89,6 +89,11 @@ class Sums(ABC):
                 parts[name] = each
         return cls(**parts, **{name: Moments(**each) for name, each in nested.items()})
 
+    def sizes(self) -> dict[str, int]:
+        """Number of heads that each part has sums of, of the parts that have an axis of heads."""
+        parts = [(each, name, self._head_axis(name)) for name, each in self._parts().items()]
+        return {name: each.shape[axis] for each, name, axis in parts if axis is not None}
+
     def split(self, sizes: Sequence[int]) -> list["Sums"]:
         """The sums of each layer, if the heads of several are joined.
 

@@ -114,6 +114,18 @@ THING = {Peak: "peak_mean", Vowels: "vowels", Next: "next"}
         (Peak, "value", lambda self: {"peak_mean": self.peak[:1]}, "numbers of 3 heads .*1,"),
         (Peak, "value", lambda self: {"peak_mean": self.peak.long()}, "peak_mean torch.int64"),
         (Peak, "value", lambda self: {"other": self.peak}, "for each of peak_mean, got None"),
+        (
+            Peak,
+            "of",
+            classmethod(lambda cls, attention: cls(attention.peak_BHQ[0, :1, 0], torch.tensor(1))),
+            "take the sums of the measure peak. Expected peak of 6 heads, got 1. Repair",
+        ),
+        (
+            Peak,
+            "of",
+            classmethod(lambda cls, attention: None),
+            "take the sums of the measure peak. Expected Peak, got NoneType. Repair",
+        ),
         (Vowels, "has", raises, "to say which keys are in the class vowels, got ValueError"),
         (Vowels, "keys", lambda *_: torch.ones(1), "to return booleans of the shape"),
         (Next, "links", raises, "to link words of .* as next, got ValueError: nothing works"),
@@ -136,6 +148,14 @@ def test_what_fails_is_left_out_and_the_rest_is_kept(
     left = {*found.measures, *found.record.further, *found.record.links}
     assert {*THING.values()} - left == {THING[thing]}
     assert __name__ in warning
+
+
+def test_numbers_that_are_none_are_counted(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
+    nan = torch.tensor([torch.nan, 1.0, 1.0])
+    monkeypatch.setattr(Peak, "value", lambda self: {"peak_mean": nan})
+    (sentence,) = [each for each in analysed(loaded).record.warnings if "NaN" in each]
+    assert sentence.startswith(f"peak_mean of the plug-in {__name__}")
+    assert sentence.endswith("has no number (NaN) for 2 of 6 heads")
 
 
 def test_what_changes_the_model_ends_the_run(
@@ -175,6 +195,7 @@ def explained(llama: Loaded, *effects: str) -> Explained:
         (exits, "to compute the effect halved, got SystemExit: 3"),
         (lambda *_: {}, "Expected outputs .* of every layer, got 0 layers"),
         (lambda *_: 3, "Expected outputs .* of every layer, got int"),
+        (lambda *_: None, "Expected outputs .* of every layer, got NoneType"),
         (
             lambda self, prompt, row: {k: v[..., :1] for k, v in prompt.clean[row].outputs.items()},
             r"got shape \(\d+, \d+, 1\) in place of",
@@ -197,3 +218,13 @@ def test_an_effect_that_fails_is_left_out_and_the_others_are_kept(
     assert re.search(expected, warning), warning
     with pytest.raises(PluginError, match=expected):
         explained(llama, "halved")
+
+
+def test_an_effect_without_words_is_left_out(
+    llama: Loaded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(Halved, "about")
+    found = explained(llama, "zero", "halved")
+    assert found.measured == ("zero",)
+    (warning,) = [each for each in found.record.warnings if "plug-in" in each]
+    assert "Expected words, got no about. Say" in warning

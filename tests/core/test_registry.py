@@ -3,12 +3,22 @@
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event
 from typing import ClassVar
 
 import pytest
 
 from headcount import InputError, register
-from headcount.core import PluginError, PluginWarning, Registry
+from headcount.core import (
+    OURS,
+    Origin,
+    PluginError,
+    PluginWarning,
+    Registry,
+    guarded,
+    origin_of_module,
+    plugins,
+)
 
 
 class Shape:
@@ -202,3 +212,25 @@ def test_a_file_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     monkeypatch.setenv("HEADCOUNT_PLUGINS", str(tmp_path / "no.py"))
     with pytest.raises(PluginError, match="Expected a plug-in's file .*no.py, which does not"):
         SHAPES.names()
+
+
+def test_a_file_is_named_after_it_was_loaded(file: Callable[[str], str]) -> None:
+    """Whatever asks for the origin of its classes later."""
+    file(HEADER + "@headcount.register" + SHAPE.format(kind="Late", name="late"))
+    (kind,) = [SHAPES[name] for name in SHAPES if name == "late"]
+    assert str(origin_of_module(kind.__module__)).startswith("my.py ")
+
+
+def test_a_plug_in_that_takes_long_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends once the run has said that it waits for it, whenever that is."""
+    said, named = list[str](), Event()
+
+    def warn(text: str, *_: object, **__: object) -> None:
+        said.append(text)
+        named.set()
+
+    monkeypatch.setattr(plugins, "PATIENCE", 0.01)
+    monkeypatch.setattr(plugins.warnings, "warn", warn)
+    with guarded(OURS, "be quick"), guarded(Origin("slow.py", "12ab"), "score heads by slow"):
+        assert named.wait(60)
+    assert said[0].startswith("waiting for the plug-in slow.py 12ab to score heads by slow (")

@@ -157,8 +157,16 @@ def test_what_it_prints_and_lacks_is_a_warning(
     monkeypatch.setattr(Broken, "of", returning(noisy))
     with pytest.warns(PluginWarning, match="own_scores printed 1 line: hello"):
         found = assess(loaded, task, methods=[Broken])
-    assert "has no number (NaN) in 2 cases of broken" in found.record.warnings[-1]
+    assert "has no number (NaN) for 2 of" in found.record.warnings[-1]
     assert not capsys.readouterr().out
+
+
+def test_one_without_a_column_leaves_the_others() -> None:
+    loaded, task = TASKS["causal-gpt2"]()
+    bare = type("Bare", (Score,), {"name": "bare", "of": Place.of})
+    record = assess(loaded, task, methods=["norm", bare]).record
+    assert record.methods == ("norm",)
+    assert "Expected words of the score bare" in record.warnings[-1]
 
 
 def test_words_and_names_of_its_own() -> None:

@@ -14,6 +14,7 @@ What heads do:
     skills: the heads of a language model that retrieve (`skills.skills`)
     explain: which heads made a model predict what it predicts (`ExplainOptions`)
     align: how well heads link words to their translations (`AlignmentOptions`)
+    wordtimes: which heads of a Whisper say when words are spoken (`wordtimes.word_times`)
     cluster: distances between heads, groups of heads that look at the same places
         (`ClusterOptions`)
     select_antecedents: how often heads point from a mention at its antecedent

@@ -12,6 +12,7 @@ from . import skills as skills
 from . import speed as speed
 from . import tasks as tasks
 from . import training as training
+from . import wordtimes as wordtimes
 from .alignment import AlignmentOptions as AlignmentOptions
 from .alignment import align as align
 from .analysis import Options as Options

@@ -34,7 +34,7 @@ class Align(ParallelArguments, BesideCommand["alignment.Alignment"]):
 
     pairs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="PAIRS ...")] = ()
     """Parallel text: .tsv (source<TAB>target), or any table with --columns text=NAME
-    target=NAME."""
+    target=NAME. For a Whisper, SOUND: see headcount align WHISPER --help."""
     gold: Path = field(kw_only=True)
     """Gold links of every pair in Pharaoh's format (0-0 1p2) or NAACL's (1 1 2 S)."""
     how: Flat[AlignmentOptions] = field(default_factory=AlignmentOptions)

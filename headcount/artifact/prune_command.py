@@ -8,7 +8,7 @@ from typing import Annotated
 
 import tyro
 
-from headcount import artifact, pruning, results, speed
+from headcount import artifact, pruning, results, speed, tasks
 from headcount.commands import (
     PLACEHOLDER_CORPUS,
     UPDATES,
@@ -392,7 +392,7 @@ def after_prune(
         keep = between(num_kept, total, size)
     else:
         found_none = f"Next: no loss beyond chance was found on {name} ({score}){_unseen(score)}."
-        if on.task == "image-classification":  # `speed` makes up texts
+        if on.task in ("image-classification", tasks.TRANSCRIPTION):  # `speed` makes up texts
             yield f"{found_none} See how many more heads can be pruned:"
         else:
             speed = command("speed", [on.model, str(out)], given(on, DeviceArguments), "--card")
@@ -410,6 +410,8 @@ def after_prune(
         ]
         shared = given(on, TrialArguments)
         yield f"  {command('curve', [on.model], shared, *more, '--out', f'{out}-curve')}"
+    if on.task == tasks.TRANSCRIPTION:  # `analyze` reads no sound
+        return
     yield "or see on a page what its heads do on a corpus, before and after:"
     heads, shared = f"{out}-heads", given(on, DeviceArguments)
     yield f"  {command('analyze', [on.model, PLACEHOLDER_CORPUS], shared, '--out', heads)}"

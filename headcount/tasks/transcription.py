@@ -28,6 +28,7 @@ from headcount.corpora import (
     Data,
     Recording,
     UnusableError,
+    check_limit,
     read_recordings,
     recordings_sha256,
 )
@@ -66,6 +67,7 @@ class Transcription(TokenTask):
         limit: int | None = None,
     ) -> None:
         check_fits(loaded.model, self.name)
+        check_limit(limit, "recording")
         self.recordings: list[Recording] = read_recordings(data, columns)[:limit]
         """The recordings with their transcripts."""
         self._loaded, self.speech = loaded, SpeechEncoder(loaded, language)

@@ -38,7 +38,8 @@ def word_times_document(found: WordTimes) -> Document:
             *(
                 Chart(
                     f"recording-{number}",
-                    f"{example.recording}: the words, and the path of each chosen head",
+                    f"{example.recording}: where words begin by the list (lines), "
+                    f"{'in truth (dots), ' if example.known else ''}and by the path of each head",
                     partial(draw, example),
                     sound=example.sound,
                 )

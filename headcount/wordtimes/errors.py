@@ -23,7 +23,7 @@ class Errors:
     """Absolute differences of starts and ends."""
 
     @property
-    def means_S2(self) -> Float[np.ndarray, "recording 2"]:
+    def sums_S2(self) -> Float[np.ndarray, "recording 2"]:
         """Sums over the words of each recording."""
         return np.stack([each_W2.sum(0) for each_W2 in self.off])
 
@@ -34,16 +34,16 @@ class Errors:
 
     def mean(self) -> Float[np.ndarray, "2"]:
         """Mean over all words of the errors of starts and ends."""
-        return self.means_S2.sum(0) / self.words_S.sum()
+        return self.sums_S2.sum(0) / self.words_S.sum()
 
     def estimates(self, bootstrap: Bootstrap) -> list[Estimate]:
         """The same with intervals."""
         words_S2 = np.stack([self.words_S] * 2, axis=1)
-        return bootstrap.ratios(self.means_S2, words_S2)
+        return bootstrap.ratios(self.sums_S2, words_S2)
 
     def more_than(self, other: "Errors", bootstrap: Bootstrap) -> Estimate:
         """Error of starts minus that of another choice on the same words."""
-        return bootstrap.ratio((self.means_S2 - other.means_S2)[:, 0], self.words_S)
+        return bootstrap.ratio((self.sums_S2 - other.sums_S2)[:, 0], self.words_S)
 
     def within(self) -> dict[str, float]:
         """Shares of words that begin at most so many milliseconds off, by the row's fields."""

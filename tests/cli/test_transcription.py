@@ -1,6 +1,7 @@
 """A Whisper is scored, ranked and pruned on a folder of recordings, by commands."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,7 @@ def test_heads_are_scored_and_pruned(whisper: Path, sound: Path, tmp_path: Path)
     status, output, errors = headcount("prune", whisper, *task, *chosen, "--out", out)
     assert status == 0, errors
     assert "gated = compact = reloaded model, exactly, on 4 examples" in output
+    assert not {"headcount speed", "headcount analyze"} & {*re.findall(r"headcount \w+", output)}
 
 
 def test_bad_arguments(whisper: Path, sound: Path, tmp_path: Path) -> None:

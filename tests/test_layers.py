@@ -34,7 +34,7 @@ CAPABILITIES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("clusters", "wordtimes", "coreference", "probing"), ()),
     "alignment": ("wordtimes",),
     "explanation": ("importance",),
-    "cache": ("skills",),
+    "cache": ("skills", "speed"),
     "pruning": ("analysis", "importance", "training", "speed", "clusters"),
     "artifact": ("pruning", "training", "speed", "importance", "analysis"),
     "compare": ("analysis", "importance", "pruning", "explanation"),

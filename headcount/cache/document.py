@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from math import isnan
 
 from headcount.cache.result import DENSE, NEEDLES, GroupRow, JudgedRow, PlannedCache, few_draws
-from headcount.core import Document, Heading, Table, Text, amount
+from headcount.core import Block, Document, Heading, Table, Text, amount, size_in_words
 from headcount.numbers import ends, percent
 from headcount.results import RANDOM, find, select
 
@@ -18,8 +18,9 @@ def cache_document(found: PlannedCache) -> Document:
     return Document(
         "Which key/value groups keep the whole cache",
         (
-            Text(_chosen(found)),
+            Text(_saved(found), "lede"),
             Text(_verdict(found), "lede"),
+            Text(_chosen(found)),
             Heading("What is answered under the plan"),
             Text(
                 "needles: facts in long texts, outside what a streaming group keeps, of other "
@@ -36,6 +37,7 @@ def cache_document(found: PlannedCache) -> Document:
                 for title in [Heading(f"In texts of {amount(length, 'token')}")]
                 for block in (title, _answers(found, length))
             ),
+            *_sizes(found),
             Heading("Which groups keep all tokens"),
             Text("The numbers of each layer's key/value groups, with their scores in brackets."),
             Table.of(
@@ -51,21 +53,63 @@ def _chosen(found: PlannedCache) -> str:
     """What was chosen, by what, and what it saves."""
     record, num = found.record, len(found.groups)
     streaming = sum(not row.full for row in found.groups)
-    kept = 1 - streaming / record.able * (1 - min(1.0, (record.sink + record.recent) / FAR))
     which = "drawn at random"
     if record.score != RANDOM:
         which = f"those with the lowest score {record.score}, at most {record.cut:.2g}"
-    able = "the cache"
-    if record.able < num:
-        able = f"the cache of the {amount(record.able, 'group')} that could stream"
     scored = ""
     if record.asked is not None:
         scored = f" Retrieval is scored on the {record.found} of {record.asked} needles it found."
     return (
         f"Of the {amount(num, 'key/value group')} of {record.model}, {streaming} keep the first "
-        f"{record.sink} and the last {amount(record.recent, 'token')} only (they stream): {which}. "
-        f"At {FAR:,} tokens {able} is {percent(kept)} as large.{scored}"
+        f"{record.sink} and the last {amount(record.recent, 'token')} only (they stream): "
+        f"{which}.{scored}"
     )
+
+
+def _streaming(found: PlannedCache) -> tuple[float, int]:
+    """The share of the groups that could stream which do, and how many tokens they keep."""
+    record, number = found.record, sum(not row.full for row in found.groups)
+    return number / record.able, record.sink + record.recent
+
+
+def _saved(found: PlannedCache) -> str:
+    """How much smaller the cache is at a length that the model takes."""
+    record, (share, kept) = found.record, _streaming(found)
+    if (size := record.size) is None:
+        left = 1 - share * (1 - min(1.0, kept / FAR))
+        able = "the cache"
+        if record.able < len(found.groups):
+            able = f"the cache of the {amount(record.able, 'group')} that could stream"
+        return f"At {FAR:,} tokens {able} is {percent(left)} as large."
+    at = min(FAR, size.longest or FAR)
+    dense, plan = size.of(at), size.of(at, share, kept)
+    return (
+        f"At {amount(at, 'token')} the cache is {percent(plan / dense)} as large: "
+        f"{size_in_words(plan)}, not {size_in_words(dense)} ({size.dtype}, one text)."
+    )
+
+
+LENGTHS = (1000, 2000, 4000, 8000, 32000, 128000)
+"""Numbers of tokens whose cache is stated, as far as the model takes them."""
+
+
+def _sizes(found: PlannedCache) -> Iterator[Block]:
+    """What the cache takes by length, beside the weights."""
+    if (size := found.record.size) is None:
+        return
+    share, kept = _streaming(found)
+    longest = size.longest or LENGTHS[-1]
+    lengths = [each for each in LENGTHS if each < longest] + [longest] * (longest < LENGTHS[-1])
+    rows = []
+    for tokens in lengths:
+        dense, plan = size.of(tokens), size.of(tokens, share, kept)
+        rows.append((f"{tokens:,}", *map(size_in_words, (dense, plan)), percent(plan / dense)))
+    yield Heading("What the cache takes")
+    yield Text(
+        f"Keys and values of one text in {size.dtype}, beside {size_in_words(size.weights)} of "
+        "weights; a batch takes as much for each of its texts."
+    )
+    yield Table.of(("tokens", "whole", "under the plan", "share"), rows, "Bytes by length")
 
 
 def _verdict(found: PlannedCache) -> str:

@@ -17,7 +17,14 @@ from headcount.cache.holding import holding_of
 from headcount.cache.judging import ROWS, answered, judged
 from headcount.cache.plan import RECENT, SINK, CacheOptions, CachePlan, Group
 from headcount.cache.questions import Questions
-from headcount.cache.result import DENSE, CachePlanRecord, GroupRow, PlannedCache, few_draws
+from headcount.cache.result import (
+    DENSE,
+    CachePlanRecord,
+    CacheSize,
+    GroupRow,
+    PlannedCache,
+    few_draws,
+)
 from headcount.cache.scores import GroupScores
 from headcount.cache.self_check import check_streams
 from headcount.core import (
@@ -33,6 +40,7 @@ from headcount.core import (
 from headcount.corpora import Corpus
 from headcount.models import Loaded, as_loaded, check_memory, revision, signature
 from headcount.results import RANDOM
+from headcount.speed import cache_record, parameter_bytes
 from headcount.statistics import few_clusters
 from headcount.tap import Anatomy, AnyModel, examined
 
@@ -132,8 +140,18 @@ def _record(
         cut=max(row.score for row in rows if not row.full),
         found=found,
         asked=asked,
+        size=size_of(loaded),
         start=tuple(loaded.encoder().tokenizer.convert_ids_to_tokens(list(questions.hay.start))),
     )
+
+
+def size_of(loaded: Loaded) -> CacheSize | None:
+    """What a model's cache takes, measured on the cache of a short text; None without one."""
+    record = cache_record(loaded, loaded)
+    if record is None:
+        return None
+    weights = parameter_bytes(loaded.model)
+    return CacheSize(record.dtype, weights, record.dense, loaded.max_length)
 
 
 def plan_for_cache(

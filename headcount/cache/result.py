@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import final
 
-from headcount.core import amount
-from headcount.results import ModelRecord, Result, table
+from headcount.core import amount, omitted
+from headcount.results import CachePart, ModelRecord, Result, table
 
 DENSE = "dense"
 """Name of the plan under which no group streams."""
@@ -76,6 +76,46 @@ class JudgedRow:
 
 
 @final
+@dataclass(frozen=True)
+class CacheSize:
+    r"""What a cache takes, in bytes, by the number of tokens that it holds.
+
+    Layers without a window keep all tokens, but for the groups that stream. With b bytes a token in
+    these layers, a share s of their groups streaming, and w tokens kept by a group that streams,
+    $b ((1 - s) n + s \min(n, w))$ bytes are theirs; windows keep no more than their own tokens.
+    """
+
+    dtype: str
+    """Number format of keys and values, e.g. `bfloat16`."""
+    weights: int
+    """Bytes of the model's weights."""
+    parts: tuple[CachePart, ...]
+    """Parts of the cache, by the window of their layers."""
+    longest: int | None = None
+    """Largest number of tokens of a text; None if the model states none."""
+
+    def of(self, tokens: int, streaming: float = 0.0, kept: int = 0) -> int:
+        """Bytes of one text's cache.
+
+        >>> CacheSize("float32", 0, (CachePart("decoder.self", None, 10),)).of(100, 0.5, 20)
+        600
+
+        Args:
+            tokens: number of tokens of the text.
+            streaming: share of the groups without a window that stream.
+            kept: number of tokens that such a group keeps.
+        """
+        found = 0.0
+        for part in self.parts:
+            if part.window is not None:
+                found += part.bytes_per_token * min(tokens, part.window)
+            else:
+                held = (1 - streaming) * tokens + streaming * min(tokens, kept)
+                found += part.bytes_per_token * held
+        return round(found)
+
+
+@final
 @dataclass(frozen=True, kw_only=True)
 class CachePlanRecord(ModelRecord):
     """Facts about a cache's plan that its tables do not hold."""
@@ -106,6 +146,8 @@ class CachePlanRecord(ModelRecord):
     """Number of needles that it was asked for."""
     start: tuple[str, ...]
     """Tokens in front of every text; none for many models."""
+    size: CacheSize | None = omitted(None)
+    """What the cache takes; None in records from before version 0.4."""
 
 
 @final

@@ -20,6 +20,7 @@ from headcount.cache.questions import KINDS, AskedText, Question, Questions
 from headcount.core import InputError, ModelError
 from headcount.corpora import Corpus
 from headcount.models import Loaded
+from headcount.numbers import percent
 from headcount.pages import document_of
 from headcount.results import RANDOM
 from headcount.skills import needles as skills
@@ -147,6 +148,14 @@ def test_layers_that_stream_already_stay_as_they_are(loaded: Loaded) -> None:
     assert found.record.able == 2
     assert any("2 groups with a sliding window" in each for each in found.record.warnings)
     said = document_of(found).markdown()
+    size = found.record.size
+    assert size is not None and {part.window for part in size.parts} == {None, 50}
+    share = size.of(8000, 0.5, found.record.sink + found.record.recent) / size.of(8000)
+    assert (
+        f"At 8,000 tokens the cache is {percent(share)} as large: ".replace("\u202f", " ") in said
+    )
+    older = replace(found, record=replace(found.record, size=None))
+    said = document_of(older).markdown()
     assert "At 8,000 tokens the cache of the 2 groups that could stream is 50 % as large." in said
     texts = Questions(sliding, TEXTS, options).all[:1]
     losses = []

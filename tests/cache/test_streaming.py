@@ -10,9 +10,12 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.cache import CachePlan, cache_bytes, streaming_cache, streaming_masks
+from headcount.cache.planning import size_of
 from headcount.core import InputError
+from headcount.models import Loaded
 from headcount.tap import Anatomy, examine
 from tests import tiny
+from tests.cache.families import LATENT, SHARING, family
 from tests.cache.test_masks import FULL
 
 SINK, RECENT = 3, 13
@@ -285,3 +288,30 @@ def test_layers_with_a_sliding_window_are_left_as_they_are() -> None:
     expected = expected[:, max(LENGTHS) - 1 : -1]
     torch.testing.assert_close(torch.stack(output.logits, 1), expected, atol=1e-5, rtol=1e-5)
     assert held.is_sliding == [True, False, True]
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma2", *SHARING, *LATENT])
+def test_the_size_of_a_cache_is_that_of_its_tensors(name: str) -> None:
+    """To a token: a window holds one token less once the next one is asked for."""
+    model, _ = family(name) if name in (*SHARING, *LATENT) else long(name)
+    size = size_of(Loaded(model, None, name))
+    assert size is not None and size.weights == sum(each.nbytes for each in model.parameters())
+    layers = model(torch.arange(1, 41)[None]).past_key_values.layers
+    held = sum(each.keys.nbytes + each.values.nbytes for each in layers if each.keys is not None)
+    a_token = sum(part.bytes_per_token for part in size.parts if part.window is not None)
+    assert 0 <= size.of(40) - held <= a_token
+    assert size.of(80) - size.of(40) == 40 * sum(
+        part.bytes_per_token for part in size.parts if part.window is None
+    )
+
+
+def test_the_size_under_a_plan_is_that_of_its_cache(text: Tensor) -> None:
+    model, anatomy = long("llama")
+    with streaming_cache(model, LLAMA, anatomy) as held:
+        read(model, text, held)
+        read(model, text[:, :1], held)
+    size = size_of(Loaded(model, None, "llama"))
+    assert size is not None
+    streaming = len(LLAMA.streaming) / sum(map(len, LLAMA.full))
+    each = 2 * 4 * 10
+    assert 0 <= size.of(60, streaming, SINK + RECENT) - held.num_bytes <= 3 * each

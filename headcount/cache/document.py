@@ -60,7 +60,8 @@ def _chosen(found: PlannedCache) -> str:
     if record.asked is not None:
         scored = f" Retrieval is scored on the {record.found} of {record.asked} needles it found."
     return (
-        f"Of the {amount(num, 'key/value group')} of {record.model}, {streaming} keep the first "
+        f"Of the {amount(num, 'key/value group')} of {record.model}, {streaming} "
+        f"({percent(streaming / num)}) keep the first "
         f"{record.sink} and the last {amount(record.recent, 'token')} only (they stream): "
         f"{which}.{scored}"
     )
@@ -125,7 +126,7 @@ def _verdict(found: PlannedCache) -> str:
         return f"{whole}, so needles can't judge the plan; next sentences may."
     under = (
         f"{whole} and {percent(plan.right)} under the plan, a difference in percentage points of "
-        f"{_signed(plan, 'against_dense')}."
+        f"{_signed(plan, 'against_dense')}.{_fewer(found, plan)}"
     )
     if plan is random or few_draws(found.record.draws):
         return under
@@ -140,6 +141,15 @@ def _verdict(found: PlannedCache) -> str:
         "from "
         f"them, {_signed(plan, 'against_random')}, is {better}."
     )
+
+
+def _fewer(found: PlannedCache, plan: JudgedRow) -> str:
+    """What to do about a plan under which less is found than with the whole cache."""
+    fewer = sum(not row.full for row in found.groups) // 2
+    if not (plan.against_dense_high < 0 and fewer):
+        return ""
+    share = fewer / found.record.able
+    return f" Fewer groups that stream lose less: --stream {share:.2g} streams {fewer}."
 
 
 def _answers(found: PlannedCache, length: int | None, label: str = "") -> Table:

@@ -30,7 +30,7 @@ def test_plan_tables_record_and_document(llama: Path, tmp_path: Path) -> None:
         "cache", llama, *FEW, *NO_NEEDLES, "--stream", 0.75, "--out", out
     )
     assert status == 0, errors
-    said = f"Of the 4 key/value groups of {llama.name}, 3 keep the first 4 and the last 40 tokens"
+    said = f"Of the 4 key/value groups of {llama.name}, 3 (75\u202f%) keep the first 4 and the last 40 tokens"
     assert said in output
     assert "finds 0\u202f% of 12 needles with its whole cache, so needles can't judge" in output
     found, plan = PlannedCache.read(out), CachePlan.read(out / "plan.json")
@@ -59,6 +59,13 @@ def test_plan_tables_record_and_document(llama: Path, tmp_path: Path) -> None:
     judged = tuple(replace(row, plan=renamed.get(row.plan, row.plan)) for row in found.judged)
     other = replace(found, record=replace(found.record, score="retrieval"), judged=judged)
     assert "those with the lowest score retrieval, at most" in document_of(other).markdown()
+    worse = {"right": 0.5, "against_dense": -0.3, "against_dense_high": -0.1}
+    changed = {DENSE: {"right": 0.8}, "distance": worse}
+    judged = tuple(replace(row, **changed.get(row.plan, {})) for row in found.judged)
+    streaming, able = sum(not row.full for row in found.groups), found.record.able
+    half = streaming // 2
+    advice = f"lose less: --stream {half / able:.2g} streams {half}."
+    assert streaming > 1 and advice in document_of(replace(found, judged=judged)).markdown()
 
 
 @pytest.mark.slow

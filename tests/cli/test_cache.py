@@ -30,7 +30,8 @@ def test_plan_tables_record_and_document(llama: Path, tmp_path: Path) -> None:
         "cache", llama, *FEW, *NO_NEEDLES, "--stream", 0.75, "--out", out
     )
     assert status == 0, errors
-    said = f"Of the 4 key/value groups of {llama.name}, 3 (75\u202f%) keep the first 4 and the last 40 tokens"
+    kept = "3 (75\u202f%) keep the first 4 and the last 40 tokens"
+    said = f"Of the 4 key/value groups of {llama.name}, {kept}"
     assert said in output
     assert "finds 0\u202f% of 12 needles with its whole cache, so needles can't judge" in output
     found, plan = PlannedCache.read(out), CachePlan.read(out / "plan.json")

@@ -339,7 +339,7 @@ def without_number(
     for measure in measures:
         applied = np.array([(measure, head.layer_id) in totals.sums for head in heads])
         for name in () if (origin := measure_origin(measure)) == OURS else measure.names():
-            if num := int((frame[name].isna() & applied).sum()):
+            if num := int((frame[name].isna().to_numpy() & applied).sum()):
                 yield no_number(name, origin, num, int(applied.sum()))
 
 

@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import timedelta
 from pathlib import Path
+from shlex import quote
 from time import monotonic
 from typing import Any, final
 
@@ -37,7 +38,9 @@ from headcount.core import (
     LongRunWarning,
     Table,
     Warned,
+    is_file,
     is_main_process,
+    listed,
     shortened,
     silent,
     visible,
@@ -135,10 +138,14 @@ def show_comparison(found: Document, path: Path) -> None:
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Print sentences and commands, one a line and never wrapped, so that they can be pasted."""
+    """Print sentences and commands, one a line and never wrapped, so that they can be pasted.
+
+    Commands name the files of plug-ins that this one has, since they may need what these add.
+    """
     console = plain_console(soft_wrap=True)
+    files = "".join(f" --plugin {quote(each)}" for each in listed() if is_file(each))
     for line in lines:
-        console.print(line)
+        console.print(f"{line}{files}" if line.startswith("  headcount ") else line)
 
 
 def print_warnings(sentences: Iterable[str], console: Console) -> None:

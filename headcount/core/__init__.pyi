@@ -126,6 +126,8 @@ from .plugins import PluginError as PluginError
 from .plugins import PluginWarning as PluginWarning
 from .plugins import guarded as guarded
 from .plugins import guarded_each as guarded_each
+from .plugins import is_file as is_file
+from .plugins import listed as listed
 from .plugins import listing as listing
 from .plugins import load_plugins as load_plugins
 from .plugins import no_number as no_number

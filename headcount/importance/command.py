@@ -129,7 +129,8 @@ class Importance(
         """How to find out how many heads can be pruned."""
         (loaded, _), agreement = read, found.record.agreement
         score = None if agreement is None else agreement.pruning_score()
-        return after_importance(self, len(loaded.heads), score, group_size(loaded))
+        own = [name for name in found.record.methods if name not in SCORES.own]
+        return after_importance(self, len(loaded.heads), score, group_size(loaded), own)
 
     def _check_no_unused_options(self) -> None:
         """Raise an error for options of methods that are not requested."""
@@ -216,7 +217,11 @@ class Evaluate(TaskArguments, Measuring["models.Loaded", "tasks.Scored"]):
 
 
 def after_importance(
-    on: TaskArguments, num_heads: int, score: str | None, size: int = 1
+    on: TaskArguments,
+    num_heads: int,
+    score: str | None,
+    size: int = 1,
+    own: Sequence[str] = (),
 ) -> Iterator[str]:
     """How to find out how many heads can be pruned.
 
@@ -225,6 +230,7 @@ def after_importance(
         num_heads: number of heads of the model.
         score: column of the score that predicts ablation best; None if none does beyond chance.
         size: number of heads that are pruned at once.
+        own: names of scores of plug-ins that were measured, which are proposed first.
     """
     keep = between(0, num_heads, size)
     if not keep:
@@ -233,4 +239,5 @@ def after_importance(
     by_column = {SCORES[name].column.key: name for name in SCORES.own}
     methods = [by_column[score]] if score in by_column else ["fisher", "gradient"]
     given = vars(on) | vars(on.reading)
-    yield f"  {curve_command(on.model, given, keep, 'CURVE', [*methods, results.RANDOM])}"
+    named = [*own, *methods, results.RANDOM]
+    yield f"  {curve_command(on.model, given, keep, 'CURVE', named)}"

@@ -226,8 +226,8 @@ def by_score(score: ColumnEntry, rows: list[HeadRow]) -> str:
     """Which head is worth the most by a score that is no measured effect."""
     best = rows[0]
     return (
-        f"Ablation was not measured. By {score.label}, {best.head} is worth the most "
-        f"({numbers.effect(best.values[score.key])})."
+        f"{best.head} is worth the most by {score.label} "
+        f"({numbers.effect(best.values[score.key])}). Ablation was not measured."
     )
 
 

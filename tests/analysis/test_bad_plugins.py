@@ -97,6 +97,11 @@ def exits(*_: Any) -> Any:
     raise SystemExit(3)
 
 
+def first_head(cls: Any, attention: Attention) -> Any:
+    """Sums of one head, however many there are."""
+    return cls(attention.peak_BHQ[0, :1, 0], torch.tensor(1))
+
+
 THING = {Peak: "peak_mean", Vowels: "vowels", Next: "next"}
 
 
@@ -117,7 +122,7 @@ THING = {Peak: "peak_mean", Vowels: "vowels", Next: "next"}
         (
             Peak,
             "of",
-            classmethod(lambda cls, attention: cls(attention.peak_BHQ[0, :1, 0], torch.tensor(1))),
+            classmethod(lambda cls, its: first_head(cls, its)),
             "take the sums of the measure peak. Expected peak of 6 heads, got 1. Repair",
         ),
         (

@@ -1,11 +1,13 @@
 """Plug-ins that the command line names: loaded, listed, left out, and named where they fail."""
 
 import json
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from headcount.core import plugins
 from headcount.importance import SCORES
 from headcount.tasks import TASKS
 from tests.cli.conftest import ROOT, headcount
@@ -45,6 +47,23 @@ def test_a_file_adds_a_score_with_options(plugin: str, asked: list[str], tmp_pat
     status, shown, _ = headcount("doctor", "--plugin", plugin)
     assert status == 0 and "plug-in my.py" in shown
     assert "adds dimmed (scores); checks not run" in " ".join(shown.split())
+
+
+def test_the_curve_that_is_proposed_has_the_score_and_runs(
+    plugin: str, asked: list[str], tmp_path: Path
+) -> None:
+    alone = ("--methods", "dimmed", "--out", tmp_path / "out", "--plugin", plugin)
+    status, shown, errors = headcount("importance", *asked, *alone)
+    assert status == 0 and "is worth the most by dimmed (" in shown, errors
+    (curve,) = (line for line in shown.splitlines() if line.startswith("  headcount curve"))
+    words = shlex.split(curve.replace("DEV_FILE", asked[-1]))[1:]
+    assert words[words.index("--methods") + 1] == "dimmed"
+    SCORES.remove("dimmed")  # as in a process of its own
+    plugins._files.clear()
+    words[words.index("CURVE")] = str(tmp_path / "curve")
+    status, shown, errors = headcount(*words, "--no-scores", "--limit", 3)
+    assert status == 0, errors
+    assert "dimmed" in shown
 
 
 def test_what_is_wrong_is_a_sentence(plugin: str, asked: list[str], tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def test_scores_without_ablation_are_ranked_too(run: Analysis):
     table = table_of(found, "Most important")
     assert table.rows[0][0] == best.head
     assert table.headers == ("head", "gradient", "relevance", "output norm", "sink score")
-    said = f"Ablation was not measured. By gradient, {best.head} is worth"
+    said = f"{best.head} is worth the most by gradient ("
     assert any(isinstance(each, Text) and each.text.startswith(said) for each in found.blocks)
 
 

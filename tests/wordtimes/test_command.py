@@ -1,7 +1,9 @@
 """`headcount align` on sound, from files to word times that plain transformers reads."""
 
 import json
+import re
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pandas as pd
@@ -10,7 +12,7 @@ import torch
 from transformers import WhisperForConditionalGeneration
 
 from headcount.wordtimes import WordTimes
-from tests.cli.conftest import headcount
+from tests.cli.conftest import ROOT, headcount
 from tests.wordtimes import speech
 
 
@@ -68,3 +70,23 @@ def test_what_does_not_fit_the_model_is_refused(
     place = request.getfixturevalue(model)
     status, _, errors = headcount("align", place, sound, *options, "--out", tmp_path / "out")
     assert status == 2 and said in " ".join(errors.split())
+
+
+@pytest.mark.slow
+def test_the_guide_works_when_pasted(
+    whisper: Path, sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its commands one after the other, but those that make speech."""
+    monkeypatch.chdir(tmp_path)
+    copytree(whisper, "my-whisper")
+    copytree(sound, "recordings")
+    guide = (ROOT / "docs" / "howto" / "whisper.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```sh\n(.*?)```", guide, re.DOTALL)
+    lines = [line.split() for block in blocks for line in block.splitlines()]
+    commands = [words[1:] for words in lines if words[0] == "headcount" and "speech" not in words]
+    assert [command[0] for command in commands] == ["align", "align", "importance", "evaluate"]
+    for command in commands:
+        status, _, errors = headcount(*command)
+        assert status == 0, errors
+    words = pd.read_csv("timed/words.csv")
+    assert words["word"].tolist() == " ".join(speech.TEXTS).split()

@@ -2,13 +2,12 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 import soundfile
 import torch
-from transformers.modeling_outputs import Seq2SeqLMOutput
 from transformers.utils.generic import ModelOutput
 
 import headcount as hc
@@ -31,38 +30,36 @@ def loaded(whisper: Path) -> Loaded:
 
 
 def test_times_are_those_of_transformers(loaded: Loaded, sound: Path) -> None:
-    """Of one sequence, by the function with which `generate` reads times of tokens."""
-    forcing, model = Forcing(loaded), loaded.model
+    """By the function with which `generate` reads times of tokens, from the model's own maps."""
+    forcing, attentive = Forcing(loaded), cast("Any", loaded.model)
     recording = read_recordings(sound)[3]
     samples_N, _ = recording.samples(speech.RATE, 1.0)
     forced = forcing.of(samples_N, recording.words)
     gains_HRF = standardised(forced.maps_HRF)
-    heard = Heard(
-        gains_HRF, starts(gains_HRF), forced.first_rows, forcing.speech.frame_seconds, 0.8
-    )
-    chosen = [1, 5, 6]
+    seconds = forcing.speech.frame_seconds
+    heard = Heard(gains_HRF, starts(gains_HRF), forced.first_rows, seconds, 0.8)
     tokenizer: Any = loaded.tokenizer
-    number = tokenizer.convert_tokens_to_ids
-    ids = [number("<|startoftranscript|>"), number("<|notimestamps|>")]
+    ids = tokenizer.convert_tokens_to_ids(["<|startoftranscript|>", "<|notimestamps|>"])
     ids += tokenizer(f" {recording.text}", add_special_tokens=False).input_ids
-    features = forcing.speech.extractor(samples_N, sampling_rate=speech.RATE, return_tensors="pt")
-    attentive: Any = model
+    features = forcing.speech.features(samples_N)
     attentive.set_attn_implementation("eager")
     with torch.inference_mode():
-        found: Seq2SeqLMOutput = attentive(
-            features.input_features,
-            decoder_input_ids=torch.tensor([ids]),
-            output_attentions=True,
-        )
+        sees = {"decoder_input_ids": torch.tensor([ids]), "output_attentions": True}
+        own = attentive(features, **sees).cross_attentions
     attentive.set_attn_implementation("sdpa")
+    frames = len(samples_N) // speech.HOP // 2
+    own_HRF = torch.cat(own, 1)[0, :, 1:, :frames]
+    np.testing.assert_allclose(forced.maps_HRF, own_HRF.numpy(), rtol=1e-3, atol=1e-5)
+    # The same numbers to the last bit, so that both find the same path on any processor
+    given_BHRF = torch.cat(own, 1).clone()
+    given_BHRF[0, :, 1:, :frames] = torch.from_numpy(forced.maps_HRF)
     given = ModelOutput(
-        cross_attentions=(found.cross_attentions,), sequences=torch.tensor([[*ids, 0]])
+        cross_attentions=(given_BHRF.split(3, 1),), sequences=torch.tensor([[*ids, 0]])
     )
+    chosen = [1, 5, 6]
     pairs = [[head // 3, head % 3] for head in chosen]
-    num_frames = len(samples_N) // speech.HOP
-    times = attentive._extract_token_timestamps(
-        given, pairs, forcing.speech.frame_seconds, num_frames=num_frames, num_input_ids=1
-    )
+    how = {"num_frames": 2 * frames, "num_input_ids": 1}
+    times = attentive._extract_token_timestamps(given, pairs, seconds, **how)
     bounds = times[0, 1:-1].numpy()[[*forced.first_rows]]
     spans_W2 = heard.spans_of(chosen)
     np.testing.assert_allclose(spans_W2[:, 0], bounds[:-1], atol=1e-6)

@@ -31,6 +31,12 @@ def test_paths_are_those_of_transformers(shape: tuple[int, int, int]) -> None:
     assert starts(gains).tolist() == [by_the_book(each) for each in gains]
 
 
+def test_of_equal_steps_the_same_is_taken() -> None:
+    """Sums of small integers are exact, and many paths have the same."""
+    gains = np.random.default_rng(1).integers(-1, 2, (7, 6, 11)).astype(np.float32)
+    assert starts(gains).tolist() == [by_the_book(each) for each in gains]
+
+
 def test_a_frame_that_all_rows_weigh_alike_says_nothing() -> None:
     assert not standardised(np.full((1, 3, 9), 0.2, np.float32)).any()
 

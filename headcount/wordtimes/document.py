@@ -107,7 +107,7 @@ def _best(found: WordTimes) -> list[HeadTimesRow]:
 
 def _headers(found: WordTimes) -> tuple[str, ...]:
     known = ("error", "95 %") if found.record.timed else ()
-    return ("head", "chosen", "own", "apart", "monotone", "coverage", "norm", *known)
+    return ("head", "chosen", "own", "apart", "gain", "monotone", "coverage", "norm", *known)
 
 
 def _cells(row: HeadTimesRow) -> list[str]:
@@ -116,6 +116,7 @@ def _cells(row: HeadTimesRow) -> list[str]:
         "yes" if row.is_chosen else "",
         "yes" if row.is_own else "",
         f"{row.disagreement_ms:.0f} ms",
+        f"{row.gain:.2f}",
         f"{row.monotone:.2f}",
         f"{row.coverage:.2f}",
         f"{row.norm:.1f}",

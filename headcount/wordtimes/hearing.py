@@ -11,7 +11,7 @@ from jaxtyping import Float
 from headcount.core import CorpusError, Progress, amount, check_memory
 from headcount.corpora import Recording, UnusableError
 from headcount.wordtimes.forcing import Forcing
-from headcount.wordtimes.head_scores import map_scores
+from headcount.wordtimes.head_scores import MAP_SCORES, map_scores
 from headcount.wordtimes.lists import Heard
 from headcount.wordtimes.warping import standardised, starts
 
@@ -32,12 +32,17 @@ class Hearing:
     heard: tuple[Heard, ...]
     recordings: tuple[Recording, ...]
     """The same recordings as they were given."""
-    scores_S3H: Float[np.ndarray, "recording 3 head"]
-    """Monotone share, coverage and norm."""
+    scores_SCH: Float[np.ndarray, "recording score head"]
+    """What `MAP_SCORES` names."""
     left_out: tuple[str, ...]
     """Why recordings were left out."""
     prepared: tuple[str, ...]
     """How sound was resampled or mixed."""
+
+    @property
+    def gain_SH(self) -> Float[np.ndarray, "recording head"]:
+        """The mean of standardised maps along their paths."""
+        return self.scores_SCH[:, MAP_SCORES.index("gain")]
 
     @property
     def seconds(self) -> float:
@@ -54,7 +59,7 @@ def hear(forcing: Forcing, recordings: Sequence[Recording], progress: Progress) 
     """
     speech = forcing.speech
     left, done = defaultdict[str, list[str]](list), Counter[str]()
-    found = list[tuple[Recording, Heard, Float[np.ndarray, "3 head"], float]]()
+    found = list[tuple[Recording, Heard, Float[np.ndarray, "_ _"], float]]()
     for number, recording in enumerate(recordings, start=1):
         try:
             samples_N, how = recording.samples(speech.rate, speech.longest)
@@ -72,7 +77,8 @@ def hear(forcing: Forcing, recordings: Sequence[Recording], progress: Progress) 
         )
         if not found:
             check_memory(kept.gains_HRF.nbytes * len(recordings), "the maps of all recordings")
-        found.append((recording, kept, map_scores(forced.maps_HRF), forced.loss))
+        scores = map_scores(forced.maps_HRF, gains_HRF, kept.starts_HR)
+        found.append((recording, kept, scores, forced.loss))
         done[how] += 1
         progress("listening", number, len(recordings))
     is_own = fits([loss for *_, loss in found])

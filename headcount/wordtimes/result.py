@@ -23,6 +23,8 @@ class HeadTimesRow:
     """Whether it is in the model's own `alignment_heads`."""
     disagreement_ms: float
     """Mean difference between its path and the median path of the heads that agree best."""
+    gain: float
+    """Mean of its standardised map along its path."""
     monotone: float
     """Share of successive tokens whose largest weight moves on."""
     coverage: float

@@ -67,7 +67,7 @@ def word_times(
     number = _number_of(forcing, options)
     check_draws(options.samples, 2 * len(given))
     hearing = hear(forcing, given, progress)
-    disagreement_SH = agreeing([each.starts_HR for each in hearing.heard], number)
+    disagreement_SH = agreeing([each.starts_HR for each in hearing.heard], hearing.gain_SH, number)
     order = ranked(disagreement_SH).tolist()
     spans = {} if known is None else known_spans(hearing, known)
     words_found, fixed_ms = _words(hearing, order[:number], disagreement_SH)
@@ -84,7 +84,7 @@ def word_times(
         warnings=(*hearing.left_out, *(few_clusters(len(spans), "recording") if spans else ())),
         timings=watch.lap("align"),
     )
-    scores_3H = hearing.scores_S3H.mean(0)
+    scores_CH = hearing.scores_SCH.mean(0)
     off_H = 1000 * forcing.speech.frame_seconds * disagreement_SH.mean(0)
     errors = _head_errors(hearing, spans, options)
     rows = tuple(
@@ -94,7 +94,7 @@ def word_times(
             is_chosen=place in order[:number],
             is_own=head in forcing.own,
             disagreement_ms=float(off_H[place]),
-            **dict(zip(MAP_SCORES, scores_3H[:, place].tolist(), strict=True)),
+            **dict(zip(MAP_SCORES, scores_CH[:, place].tolist(), strict=True)),
             **errors.get(place, {}),
         )
         for place, head in enumerate(forcing.heads)

@@ -19,6 +19,10 @@ from tests.wordtimes import speech
 def test_a_folder_of_recordings_gives_heads_and_word_times(
     whisper: Path, sound: Path, tmp_path: Path
 ) -> None:
+    whisper = Path(copytree(whisper, tmp_path / "whisper"))
+    settings = json.loads((whisper / "generation_config.json").read_text())
+    settings["_from_model_config"] = True  # transformers does not read such a file
+    (whisper / "generation_config.json").write_text(json.dumps(settings))
     out, tuned = tmp_path / "out", tmp_path / "tuned"
     options = ("--heads", 2, "--write", tuned, "--out", out)
     status, output, errors = headcount("align", whisper, sound, *options)

@@ -8,7 +8,7 @@ from typing import final
 
 from headcount import numbers
 from headcount.artifact.card import measured_blocks
-from headcount.artifact.verdict import loading, verdict_lines, verdict_table
+from headcount.artifact.verdict import loading, verdict_lines
 from headcount.core import Code, Document, Heading, Text, Warned
 from headcount.pages import Keeping, PagePart, kept_table
 from headcount.results import Analysis, PruneRecord, pruned_warnings
@@ -67,7 +67,7 @@ def pruned_document(run: Analysis) -> Document | None:
         "Before and after pruning",
         (
             Text(_opening(record), "lede"),
-            verdict_table(record),
+            *(Text(f"{word}: {text}.", "lede") for word, text in verdict_lines(record)),
             *map(Code, loading(record)),
             *measured_blocks(record),
             Heading("Which functions survive"),

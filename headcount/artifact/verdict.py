@@ -100,11 +100,12 @@ def _checked(record: PruneRecord) -> tuple[str, str]:
     compared = [each for each in record.comparisons if each.is_with_gated]
     if not compared:
         return "Not checked", "the weights have changed since the heads were removed"
-    forms = " = ".join(each.what.partition(" and ")[0] for each in compared)
+    forms = numbers.listed([each.what.partition(" and ")[0] for each in compared])
     share, number = max((each.share, each.sentences) for each in compared)
     to = f"to {share:.0e} of the largest output" if share else "exactly"
     on = amount(number, "example") if number else "made-up inputs"
-    return "Checked", f"certificate: gated = {forms} model, {to}, on {on}"
+    verb = "equals" if len(compared) == 1 else "equal"
+    return "Checked", f"the {forms} model {verb} the gated one {to}, on {on}"
 
 
 def loading(record: PruneRecord) -> list[str]:

@@ -11,6 +11,7 @@ import headcount
 from headcount.capabilities import CAPABILITIES as COMMANDS
 from headcount.commands.command_line import main
 from headcount.core import ModelError, Plan
+from headcount.models.model_files import missing_code
 from tests import saved
 
 CODE = """
@@ -154,6 +155,13 @@ def test_code_of_another_repository_that_was_never_fetched(
     config = path / "config.json"
     config.write_text(config.read_text().replace("someone/code--", ""))
     assert headcount.load(path, trust_remote_code=True).heads
+
+
+def test_code_that_is_missing_is_found_behind_code_in_a_folder(tmp_path: Path) -> None:
+    places = {"AutoConfig": "a/folder/of/mine--its.Config", "AutoModel": "owner/none--theirs.Model"}
+    (tmp_path / "config.json").write_text(json.dumps({"auto_map": places}))
+    missing = missing_code(tmp_path, "config.json")
+    assert missing and "its code, theirs.py, is in another repository, owner/none" in missing
 
 
 def test_whose_code_must_be_trusted(tmp_path: Path) -> None:

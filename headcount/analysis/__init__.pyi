@@ -10,5 +10,4 @@ from .roles import find_roles as find_roles
 from .roles import judged as judged
 from .roles import repeated_roles as repeated_roles
 from .syntax_section import chosen as chosen
-from .syntax_section import links_summary as links_summary
 from .syntax_section import relations as relations

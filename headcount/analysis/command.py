@@ -139,7 +139,7 @@ class Analyze(
         headline, *rest = pages.story(found, pages.Given(self.model, str(self.out)))
         console.print(headline, style="bold", soft_wrap=True)
         console.print(_roles(found))
-        for line in (*filter(None, [analysis.links_summary(found)]), *rest):
+        for line in rest:
             console.print(line, soft_wrap=True)
         print_warnings(record.warnings, console)
         print_signature(record.signature, console)

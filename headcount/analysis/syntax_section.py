@@ -7,7 +7,8 @@ with too few cases for a role is in the table, too.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import final
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -25,6 +26,7 @@ from headcount.core import (
     amount,
     named_rows,
 )
+from headcount.pages import PagePart
 from headcount.results import Analysis, RelationResult, TraitStrength, finding, target_of
 from headcount.vocabulary import (
     LINK_DIRECTIONS,
@@ -256,6 +258,18 @@ def _row(row: TraitStrength) -> tuple[str, ...]:
         numbers.count(row.cases),
         numbers.UNKNOWN if row.verdict == "none" else row.verdict,
     )
+
+
+@final
+class LinksPart(PagePart):
+    """The answer about links of one's own, which somebody asked for, on top of the page."""
+
+    def answers(self, run: Analysis) -> Iterable[tuple[str, str]]:
+        """Which head finds each kind of links."""
+        return (("Links", links_summary(run)),)
+
+
+PART = LinksPart()
 
 
 def links_summary(run: Analysis) -> str:

@@ -74,7 +74,7 @@ def compare_lists(
         name: errors_of([each.spans_of(heads) for each in heard], known)
         for name, heads in lists.items()
     }
-    errors[EACH] = errors_of(_for_each(heard, hearing.gain_SH[testing], number), known)
+    errors[EACH] = errors_of(_for_each(heard, number), known)
     errors[UNIFORM] = errors_of([each.evenly() for each in heard], known)
     bootstrap = Bootstrap(len(testing), options.samples, options.seed)
     names = {
@@ -99,7 +99,7 @@ def _chosen(
     means = [float(each.mean()[0]) for each in head_errors(heard, known)]
     best = np.argsort(means, kind="stable").tolist()
     found = {
-        FOUND: ranked(agreeing(starts, hearing.gain_SH[[*choosing]], number))[:number].tolist(),
+        FOUND: ranked(agreeing(starts, number))[:number].tolist(),
         BEST: best[:number],
         GREEDY: greedy(heard, known, best[:CANDIDATES], number),
     }
@@ -107,11 +107,9 @@ def _chosen(
     return found | ({OWN: own} if own else {})
 
 
-def _for_each(
-    heard: Sequence[Heard], gain_SH: Float[np.ndarray, "recording head"], number: int
-) -> list[Float[np.ndarray, "_ 2"]]:
+def _for_each(heard: Sequence[Heard], number: int) -> list[Float[np.ndarray, "_ 2"]]:
     """Word times by the heads that agree best on each recording."""
-    disagreement_SH = agreeing([each.starts_HR for each in heard], gain_SH, number)
+    disagreement_SH = agreeing([each.starts_HR for each in heard], number)
     chosen = np.argsort(disagreement_SH, axis=1, kind="stable")[:, :number]
     return [each.spans_of(heads) for each, heads in zip(heard, chosen.tolist(), strict=True)]
 

@@ -10,9 +10,9 @@ on its own path (`warping`):
 - norm, $\sum_r \lVert A_r \rVert + \sum_f \lVert A_{\cdot f} \rVert$, large for maps that are sharp
   and reach all frames.
 
-Heads are ranked by agreement. Most heads of a large model are noise, which would decide the median
-path. So the median is over twice as many heads as are wanted: first those with the largest gain,
-then, twice, those that agreed best.
+Heads are ranked by agreement. Noise pulls the median path, so the worse half of the heads is left
+out of it, again and again, until twice as many remain as are wanted. Where nearly all heads are
+noise and speech is far from even, the first median is that of noise, and the list is of noise, too.
 
 References: norm: Whisper Has an Internal Word Aligner (Yeh et al., 2025), section 3,
     https://arxiv.org/abs/2509.09987
@@ -32,8 +32,6 @@ Starts = Sequence[Int[np.ndarray, "_ _"]]
 
 MAP_SCORES = ("gain", "monotone", "coverage", "norm")
 """What is read from one map and the path through it, in order."""
-ROUNDS = 2
-"""Number of times that the heads of the median path are chosen again by agreement."""
 
 
 def map_scores(
@@ -90,20 +88,20 @@ def median_of_others(
     return np.where(is_among_H1, without_HR, all_R)
 
 
-def agreeing(
-    starts: Starts, gain_SH: Float[np.ndarray, "recording head"], wanted: int
-) -> Float[np.ndarray, "recording head"]:
+def agreeing(starts: Starts, wanted: int) -> Float[np.ndarray, "recording head"]:
     """Frames between the path of each head and the median path of the heads that agree best.
 
     Args:
         starts: the frames at which rows begin.
-        gain_SH: the mean of standardised maps along the path.
         wanted: number of heads that will be chosen.
     """
-    found_SH = -gain_SH
-    for _ in range(1 + ROUNDS):
-        found_SH = disagreement(starts, ranked(found_SH)[: 2 * wanted].tolist())
-    return found_SH
+    among = [*range(len(starts[0]))]
+    while True:
+        found_SH = disagreement(starts, among)
+        if len(among) <= 2 * wanted:
+            return found_SH
+        number = max(2 * wanted, len(among) // 2)
+        among = [head for head in ranked(found_SH).tolist() if head in among][:number]
 
 
 def ranked(disagreement_SH: Float[np.ndarray, "recording head"]) -> Int[np.ndarray, " head"]:

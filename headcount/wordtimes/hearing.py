@@ -11,7 +11,7 @@ from jaxtyping import Float
 from headcount.core import CorpusError, Progress, amount, check_memory
 from headcount.corpora import Recording, UnusableError
 from headcount.wordtimes.forcing import Forcing
-from headcount.wordtimes.head_scores import MAP_SCORES, map_scores
+from headcount.wordtimes.head_scores import map_scores
 from headcount.wordtimes.lists import Heard
 from headcount.wordtimes.warping import standardised, starts
 
@@ -33,16 +33,11 @@ class Hearing:
     recordings: tuple[Recording, ...]
     """The same recordings as they were given."""
     scores_SCH: Float[np.ndarray, "recording score head"]
-    """What `MAP_SCORES` names."""
+    """What `head_scores.MAP_SCORES` names."""
     left_out: tuple[str, ...]
     """Why recordings were left out."""
     prepared: tuple[str, ...]
     """How sound was resampled or mixed."""
-
-    @property
-    def gain_SH(self) -> Float[np.ndarray, "recording head"]:
-        """The mean of standardised maps along their paths."""
-        return self.scores_SCH[:, MAP_SCORES.index("gain")]
 
     @property
     def seconds(self) -> float:

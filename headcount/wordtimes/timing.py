@@ -67,7 +67,7 @@ def word_times(
     number = _number_of(forcing, options)
     check_draws(options.samples, 2 * len(given))
     hearing = hear(forcing, given, progress)
-    disagreement_SH = agreeing([each.starts_HR for each in hearing.heard], hearing.gain_SH, number)
+    disagreement_SH = agreeing([each.starts_HR for each in hearing.heard], number)
     order = ranked(disagreement_SH).tolist()
     spans = {} if known is None else known_spans(hearing, known)
     words_found, fixed_ms = _words(hearing, order[:number], disagreement_SH)

@@ -31,17 +31,12 @@ def maps(planted: dict[int, float], heads: int, seed: int, first: int = 0) -> np
     return (found / found.sum(-1, keepdims=True)).astype(np.float32)
 
 
-@pytest.mark.parametrize(("heads", "first"), [(9, 0), (83, 30)])
+@pytest.mark.parametrize(("heads", "first"), [(9, 30), (83, 0)])
 def test_planted_heads_are_found_and_no_others(heads: int, first: int) -> None:
-    """Also where nearly all are noise, whose median path is a uniform speech rate."""
+    """Also where nearly all are noise, as long as words are spread over the recording."""
     planted = {heads - 4: 2.0, heads - 3: 1.0, heads - 1: 0.5}
-    paths, gains = list[np.ndarray](), list[np.ndarray]()
-    for seed in range(7):
-        weights = maps(planted, heads, seed, first)
-        even = standardised(weights)
-        paths.append(starts(even))
-        gains.append(map_scores(weights, even, paths[-1])[0])
-    off_SH = agreeing(paths, np.stack(gains), wanted=3)
+    paths = [starts(standardised(maps(planted, heads, seed, first))) for seed in range(7)]
+    off_SH = agreeing(paths, wanted=3)
     assert sorted(ranked(off_SH)[:3].tolist()) == [*planted]
     assert off_SH.shape == (7, heads)
 

@@ -96,7 +96,9 @@ def test_rank_correlations_are_averaged_by_length() -> None:
         if len(each.words) >= 5:
             expected.setdefault(len(each.words), []).extend(rows.tolist())
     estimate = mean_over_lengths(TEST, found, Bootstrap(len(TEST), 50, 0))
-    assert estimate.value == pytest.approx(np.mean([np.mean(each) for each in expected.values()]))
+    assert estimate.value == pytest.approx(
+        np.mean([float(np.mean(each)) for each in expected.values()])
+    )
     assert estimate.low < estimate.value < estimate.high
 
 

@@ -214,6 +214,7 @@ def test_numbers_on_both_data_sets_and_against_the_control(run: Analysis):
         functions=(Survival("sink", 5, (*kept, "enc.1.0"), kept, more),),
     )
     shown = pruned_document(replace(run, pruned=record))
+    assert shown is not None
     said = " ".join(each.text for each in shown.blocks if isinstance(each, Text))
     tables = tables_of(shown)
     assert "Worse: BLEU 41.3 → 37.1 " in said and "40.5" not in said

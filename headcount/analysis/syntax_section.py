@@ -181,6 +181,8 @@ NAMED = 3
 
 def _best_of_links(run: Analysis) -> list[TraitStrength]:
     """The head that was chosen for each kind of link, the clearest first."""
+    if not run.record.links:
+        return []
     return sorted(
         chosen(run, LINKS.role.name, with_untested=True).values(),
         key=lambda row: (row.verdict == "untested", row.chance - row.share),

@@ -3,6 +3,7 @@
 Reference: https://huggingface.co/docs/hub/model-cards#model-card-metadata
 """
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -58,7 +59,9 @@ def _data(card: Path) -> dict[str, object]:
 
 
 def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
+    """A text without what Markdown or HTML would read in it; empty for anything else."""
+    kept = re.sub(r"[^\w .,+:/()-]", " ", value) if isinstance(value, str) else ""
+    return " ".join(kept.split())
 
 
 def front_matter(record: PruneRecord) -> str:
@@ -69,7 +72,7 @@ def front_matter(record: PruneRecord) -> str:
         base_model=base.name or None,
         library_name="transformers",
         tags=[*TAGS],
-        model_name=f"{record.model}, {kept} of {amount(kept + len(record.pruned), 'head')}",
+        model_name=f"{_text(record.model)}, {kept} of {amount(kept + len(record.pruned), 'head')}",
         eval_results=_results(record),
         license=base.license or None,
         license_name=base.license_name or None,
@@ -84,7 +87,7 @@ def _results(record: PruneRecord) -> list[EvalResult] | None:
     if key is None or kind is None:
         return None
     files = record.data_arguments.get(key)
-    names = [*map(str, files)] if isinstance(files, list | tuple) else [key]
+    names = [*map(_text, files)] if isinstance(files, list | tuple) else [key]
     score = record.data_sets[key].score
     return [
         EvalResult(

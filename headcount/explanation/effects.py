@@ -128,7 +128,8 @@ def guarding(effect: type[Effect]) -> Iterator[None]:
     origin = OURS if _is_ours(effect) else EFFECTS.origin_of(effect)
     with guarded(origin, f"compute the effect {effect.name}", effect):
         words = ("label", "about", "source")
-        if lacking := [each for each in words if not getattr(effect, each, "")]:
+        lacking = [each for each in words if not getattr(effect, each, "")]
+        if lacking and origin != OURS:  # some of ours only stand in for others, and are not shown
             raise InputError(
                 f"Expected words, got no {' and no '.join(lacking)}. Say in them what is lost."
             )

@@ -110,6 +110,8 @@ def test_the_card_shows_the_name_of_a_model_on_one_line(name: str, bert: Path, t
     assert run("compact", model, "--plan", plan(tmp_path), "--out", out)[0] == 0
     card = (out / "README.md").read_text(encoding="utf-8")
     markdown = MarkdownIt("gfm-like", {"linkify": False})
+    _, read_by_hub, card = card.split("---\n", 2)
+    assert set("<>`[]#*@").isdisjoint(read_by_hub)
     blocks = markdown.parse(card)
     tags = {each.tag for block in blocks for each in (block, *(block.children or ()))}
     kinds = {each.type for block in blocks for each in (block, *(block.children or ()))}

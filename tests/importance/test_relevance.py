@@ -173,5 +173,6 @@ def test_a_task_of_another_kind_needs_a_start() -> None:
     model, anatomy = examined("bert")
     with pytest.raises(InputError, match=r"got TinyTask\. Pass .* relevance\(\.\.\., start="):
         relevance(model, TinyTask(model), anatomy=anatomy)
-    own = {TASKS[name] for name in TASKS.own} - {TASKS["classification"]}
+    # Relevance does not go through a convolution, with which models that hear begin
+    own = {TASKS[name] for name in TASKS.own} - {TASKS["classification"], TASKS["transcription"]}
     assert set(STARTS) == own | {Classification, Regression}

@@ -256,7 +256,7 @@ def test_a_head_below_which_nothing_is_pooled(tmp_path: Path) -> None:
     embeds = headcount.load(folder(tmp_path / "embeds", {"pooling_mode": "mean"}))
     fills = headcount.load(saved.bert(tmp_path / "fills"))
     assert type(embeds.model) is type(fills.model)
-    assert fitting(embeds.model) == ["masked-lm", "similarity"]
+    assert fitting(embeds.model) == ["masked-lm", "similarity", "search"]
     assert fitting(fills.model) == ["masked-lm"]
 
 

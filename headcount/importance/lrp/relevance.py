@@ -61,6 +61,7 @@ from headcount.tasks import (
     ImageClassification,
     MaskedLanguageModelling,
     Regression,
+    Search,
     Similarity,
     Task,
     TaskBatch,
@@ -136,12 +137,13 @@ def _chosen(task: Choice, model: PreTrainedModel, batch: TaskBatch) -> Starts:
     return Starts(value_ECT[examples, chosen_E], is_token_ECT[examples, chosen_E])
 
 
-def _cosine(task: Similarity, model: PreTrainedModel, batch: TaskBatch) -> Starts:
+def _cosine(task: Similarity | Search, model: PreTrainedModel, batch: TaskBatch) -> Starts:
     """Starts at the cosine of each pair; lengths are constants, and each sentence takes half."""
     hidden_RNW = model.base_model(**batch.inputs).last_hidden_state
     pooled_RW = task.embedding.pooled(hidden_RNW, batch.inputs["attention_mask"])
     unit_RW = pooled_RW / pooled_RW.detach().norm(dim=-1, keepdim=True)
-    unit_EPW = unit_RW[batch.example_R.argsort(stable=True)].unflatten(0, (-1, 2))
+    unit_ETW = unit_RW[batch.example_R.argsort(stable=True)].unflatten(0, (batch.num_examples, -1))
+    unit_EPW = unit_ETW[:, :2]  # of a search, the query and the passage that answers it
     halves_E = (unit_EPW * unit_EPW.detach().flip(1)).sum((1, 2)) / 2
     return Starts(halves_E[:, None], torch.ones_like(halves_E[:, None], dtype=torch.bool))
 
@@ -156,6 +158,7 @@ STARTS: Mapping[type[Task], Callable[..., Start]] = {
     MaskedLanguageModelling: lambda task: _labelled,
     Translation: lambda task: _foreseen,
     Similarity: lambda task: partial(_cosine, task),
+    Search: lambda task: partial(_cosine, task),
 }
 
 

@@ -86,7 +86,7 @@ def test_a_summary_is_printed_before_a_page_can_fail(
             on = ("--task", "masked-lm", "--data", data[0], "--methods", "norm")
             status, output, errors = headcount("importance", bert, *on, *few)
         assert status == 2 and "The disk is full" in errors
-        assert ("By output norm" if what == "write" else "heads on 8 sentences") in output
+        assert ("by output norm" if what == "write" else "heads on 8 sentences") in output
         assert "Page:" not in output and (again in errors) is (what == "write_report")
     assert headcount("report", out)[1].startswith(f"Page: {out / 'report.html'}\n")
 

@@ -114,7 +114,7 @@ class BudgetArguments:
 
 @dataclass(frozen=True)
 class TimingArguments:
-    """In which case the pruned model is timed beside the dense one."""
+    """The case in which the pruned model is timed beside the dense one."""
 
     speed: bool = True
     """Time one forward pass of both models, in turns, once the model is pruned."""

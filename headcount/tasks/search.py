@@ -79,6 +79,7 @@ class Search(Task):
 
     Raises:
         CorpusError: for fewer than two passages, or a grade that is not above 0.
+        InputError: for a model that pools no prompts, and has two of different lengths.
     """
 
     name: ClassVar[str] = "search"
@@ -103,6 +104,12 @@ class Search(Task):
         prompts = stated_prompts(loaded.model.config.name_or_path or "")
         asks = Embedding.of(loaded, pooling, prompts.get("query"))
         answers = Embedding.of(loaded, pooling, prompts.get("document"))
+        if asks.num_skipped != answers.num_skipped:  # one pooling serves all rows of a batch
+            raise InputError(
+                f"Expected prompts of queries and documents that are pooled, or equally long, got "
+                f"{asks.num_skipped} and {answers.num_skipped} tokens that {loaded.name} leaves "
+                "out. Such a model can't be searched with yet."
+            )
         self.embedding = answers
         self.sha256 = table.sha256_with(
             limit=limit, query=asks.encoding.prompt or None, **answers.signed

@@ -84,25 +84,35 @@ def word_times(
         warnings=(*hearing.left_out, *(few_clusters(len(spans), "recording") if spans else ())),
         timings=watch.lap("align"),
     )
-    scores_CH = hearing.scores_SCH.mean(0)
-    off_H = 1000 * forcing.speech.frame_seconds * disagreement_SH.mean(0)
     errors = _head_errors(hearing, spans, options)
-    rows = tuple(
-        HeadTimesRow(
-            head=str(head),
-            rank=order.index(place) + 1,
-            is_chosen=place in order[:number],
-            is_own=head in forcing.own,
-            disagreement_ms=float(off_H[place]),
-            **dict(zip(MAP_SCORES, scores_CH[:, place].tolist(), strict=True)),
-            **errors.get(place, {}),
-        )
-        for place, head in enumerate(forcing.heads)
-    )
+    off_H = 1000 * forcing.speech.frame_seconds * disagreement_SH.mean(0)
+    rows = tuple(_head_rows(hearing, forcing, order, number, off_H.tolist(), errors))
     lists = compare_lists(hearing, spans, forcing, number, options)
     names = [str(head) for head in forcing.heads]
     examples = _examples(hearing, forcing.speech.rate, order[:number], names, spans)
     return WordTimes(record, rows, words_found, lists, tuple(examples))
+
+
+def _head_rows(
+    hearing: Hearing,
+    forcing: Forcing,
+    order: Sequence[int],
+    number: int,
+    off: Sequence[float],
+    errors: Mapping[int, Mapping[str, float]],
+) -> Iterator[HeadTimesRow]:
+    """A row for each head: its place in the order, its scores, and its errors if any are known."""
+    scores_CH = hearing.scores_SCH.mean(0)
+    for place, head in enumerate(forcing.heads):
+        yield HeadTimesRow(
+            head=str(head),
+            rank=order.index(place) + 1,
+            is_chosen=place in order[:number],
+            is_own=head in forcing.own,
+            disagreement_ms=off[place],
+            **dict(zip(MAP_SCORES, scores_CH[:, place].tolist(), strict=True)),
+            **errors.get(place, {}),
+        )
 
 
 def _examples(

@@ -10,10 +10,12 @@ import pytest
 import torch
 from torch.nn.functional import cosine_similarity
 
+from headcount import load
 from headcount.core import CorpusError, InputError
 from headcount.models import Loaded
 from headcount.tasks import Evaluation, Search, TaskSplits, build, evaluate
 from headcount.tasks.search import OTHERS, SCALE
+from tests.models.test_sentence_transformer import folder
 from tests.tasks import loaded as small
 
 PASSAGES = [f"{one} {other}" for one in small.TEXTS for other in ("The dog", "the moon ran")]
@@ -169,3 +171,17 @@ def test_a_score_needs_a_search() -> None:
     assert isinstance(evaluation, Evaluation)
     with pytest.raises(InputError, match="Expected a search to compute ndcg@10"):
         task.score(evaluation)
+
+
+def test_prompts_that_are_left_out_are_equally_long(tmp_path: Path) -> None:
+    """One pooling serves queries and passages, which are rows of one batch."""
+    model = folder(tmp_path / "model", {"pooling_mode": "mean", "include_prompt": False})
+    settings = tmp_path / "model" / "config_sentence_transformers.json"
+    for query, is_refused in (("The old dog", True), ("The", False)):
+        settings.write_text(json.dumps({"prompts": {"query": query, "document": "dog"}}))
+        loaded = load(model)
+        if is_refused:
+            with pytest.raises(InputError, match="Expected prompts of queries and documents that"):
+                Search(loaded, DATA)
+        else:
+            assert Search(loaded, DATA).embedding.num_skipped > 0

@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 from transformers import PreTrainedModel
 
-from headcount.core import MAX_TOKENS, CorpusError, InputError
+from headcount.core import MAX_TOKENS, CorpusError, InputError, amount
 from headcount.corpora import (
     GRADE,
     NEGATIVE,
@@ -106,9 +106,9 @@ class Search(Task):
         answers = Embedding.of(loaded, pooling, prompts.get("document"))
         if asks.num_skipped != answers.num_skipped:  # one pooling serves all rows of a batch
             raise InputError(
-                f"Expected prompts of queries and documents that are pooled, or equally long, got "
-                f"{asks.num_skipped} and {answers.num_skipped} tokens that {loaded.name} leaves "
-                "out. Such a model can't be searched with yet."
+                "Expected prompts of queries and documents that are pooled, or equally long, got "
+                f"{amount(asks.num_skipped, 'token')} and {amount(answers.num_skipped, 'token')} "
+                f"that {loaded.name} leaves out. Such a model can't be searched with yet."
             )
         self.embedding = answers
         self.sha256 = table.sha256_with(

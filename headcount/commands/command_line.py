@@ -10,14 +10,10 @@ from importlib import import_module
 from io import StringIO
 from pathlib import Path
 from traceback import format_exc
-from typing import Any, cast
-
-import tyro
+from typing import TYPE_CHECKING, Any, cast
 
 from headcount import __version__
 from headcount.commands.console import plain_console, quietly
-from headcount.commands.help_words import words_of_help
-from headcount.commands.loop import Command
 from headcount.commands.stopping import advice, stoppable, tell_launcher
 from headcount.core import (
     Capability,
@@ -43,6 +39,9 @@ from headcount.core import (
     taking_over,
     visible,
 )
+
+if TYPE_CHECKING:
+    from headcount.commands.loop import Command
 
 MAY_BE_EMPTY = ("--prefix",)
 """Options whose text may be empty."""
@@ -98,6 +97,8 @@ def completion(
         commands: The class of each command, by name.
         values: The values of options that their type does not list, by command and option.
     """
+    import tyro  # only here: a list of all commands needs no parser
+
     script, arguments = StringIO(), ["--tyro-print-completion", shell]
     try:
         with redirect_stdout(script):
@@ -169,12 +170,12 @@ LONGEST = 300
 """Largest number of characters of an argument in an error of the parser."""
 
 
-def command_class(name: str) -> type[Command]:
+def command_class(name: str) -> "type[Command]":
     """The class of a command; only its own module is imported."""
     return cast("type[Command]", part(capability_registry()[name].command))
 
 
-def _described(name: str) -> type[Command]:
+def _described(name: str) -> "type[Command]":
     """The class of a command, with what the manifest says that it does."""
     kind, sentence = command_class(name), capability_registry()[name].sentence
     return type(kind.__name__, (kind,), {"__doc__": sentence, "__module__": kind.__module__})
@@ -188,7 +189,7 @@ def _after_stop(arguments: Sequence[str]) -> str:
     return "it keeps no state, so the same command begins again"
 
 
-def parse(arguments: Sequence[str]) -> Command:
+def parse(arguments: Sequence[str]) -> "Command":
     """The command that the first of some arguments names.
 
     Raises:
@@ -249,14 +250,18 @@ def _refused(error: BaseException) -> InputError | None:
     return None
 
 
-def _parsed(its: Capability, arguments: Sequence[str]) -> Command:
+def _parsed(its: Capability, arguments: Sequence[str]) -> "Command":
+    import tyro  # likewise
+
+    from headcount.commands.help_words import words_of_help
+
     kind = command_class(its.name).parsed_by(arguments)
     prog, sentence = f"headcount {its.name}", its.sentence
     words = words_of_help() if {"-h", "--help"} & {*arguments} else None
     return tyro.cli(kind, args=arguments, prog=prog, description=sentence, registry=words)
 
 
-def record_of(name: str, command: Command) -> Path:
+def record_of(name: str, command: "Command") -> Path:
     """The file that `--json` prints.
 
     Raises:
@@ -264,18 +269,18 @@ def record_of(name: str, command: Command) -> Path:
     """
     record = command.record_name()
     if record is None:
-        raise _writes_none(name, "a record", Command.record_name, JSON)
+        raise _writes_none(name, "a record", command.record_name, JSON)
     return _out(command, f"{JSON} prints the record") / record
 
 
-def tables_of(name: str, command: Command) -> Path:
+def tables_of(name: str, command: "Command") -> Path:
     """The folder in which `--csv` writes.
 
     Raises:
         InputError: If the command writes no table, or has no --out to write it into.
     """
     if not command.writes_tables():
-        raise _writes_none(name, "tables", Command.writes_tables, CSV)
+        raise _writes_none(name, "tables", command.writes_tables, CSV)
     return _out(command, f"{CSV} copies the tables")
 
 
@@ -289,7 +294,7 @@ def _writes_none(name: str, what: str, declared: Callable[[], object], option: s
     )
 
 
-def _out(command: Command, what: str) -> Path:
+def _out(command: "Command", what: str) -> Path:
     out: Path | None = getattr(command, "out", None)
     if out is None:
         raise InputError(f"Expected --out, since {what} there. Name a folder.")
@@ -382,7 +387,7 @@ def _run(arguments: list[str]) -> int:
             release()
 
 
-def _finish(command: Command) -> tuple[int, bool]:
+def _finish(command: "Command") -> tuple[int, bool]:
     """Run a command to its end; returns its status, and whether this is the main process."""
     _silence_transformers()
     meet()

@@ -81,6 +81,7 @@ from .files import write_atomically as write_atomically
 from .files import write_json as write_json
 from .files import write_readable as write_readable
 from .files import write_text as write_text
+from .float16_file import Float16File as Float16File
 from .grid import Grid as Grid
 from .heads import PLACE as PLACE
 from .heads import SITES as SITES
@@ -94,7 +95,6 @@ from .locking import hold as hold
 from .locking import locked as locked
 from .locking import release as release
 from .locking import taking_over as taking_over
-from .memory import Float16File as Float16File
 from .memory import check_disk as check_disk
 from .memory import check_memory as check_memory
 from .memory import free_memory as free_memory

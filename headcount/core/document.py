@@ -11,8 +11,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, final
 
-from tabulate import tabulate
-
 from headcount.core.files import write_readable
 
 if TYPE_CHECKING:
@@ -62,6 +60,8 @@ def table(
     |--------:|-------:|
     |       0 |  −0.12 |
     """
+    from tabulate import tabulate  # only here: it takes longer than the help of all commands
+
     if is_number is None:
         is_number = [_numeric(cell) for cell in rows[0]] if rows else []
     align = ["right" if each else "left" for each in is_number] or None

@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from hashlib import sha256
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import Distribution, EntryPoint, entry_points
 from importlib.util import module_from_spec, spec_from_file_location
 from io import StringIO
 from pathlib import Path
@@ -270,7 +270,14 @@ def packages() -> tuple[Origin, ...]:
 def origin_of(entry: EntryPoint) -> Origin:
     """The package of an entry point, with its version."""
     assert entry.dist is not None
-    return Origin(entry.dist.name, entry.dist.version)
+    return _package(entry.dist)
+
+
+@cache
+def _package(found: Distribution) -> Origin:
+    """A package with its version, whose metadata, a whole README, are read once."""
+    about = found.metadata
+    return Origin(about["Name"], about["Version"])
 
 
 def origin_of_module(module: str) -> Origin:

@@ -2,11 +2,10 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
-from time import perf_counter
 from typing import final
 
 import numpy as np
@@ -25,6 +24,7 @@ from headcount.core import (
     Heads,
     HeadTable,
     InputError,
+    Kept,
     LayerId,
     Origin,
     PluginError,
@@ -32,10 +32,12 @@ from headcount.core import (
     UnsuitedError,
     guarded,
     no_number,
+    options_of,
     signed_origins,
     silent,
 )
 from headcount.importance.folder import (
+    MEASURED_SCORES,
     Assessment,
     check_same_measurement,
     read_assessment,
@@ -143,15 +145,18 @@ class _Assessing:
     ) -> None:
         self.loaded, self.task, self.scores, self.options = loaded, task, scores, options
         self.context = context
-        self.context = replace(context, key=self.signature, dense=lambda: self.base)
+        key = self._signed(())  # a plug-in that was repaired resumes what others measured
+        self.context = replace(context, key=key, dense=lambda: self.base)
 
     def run(self) -> Assessment:
         """Measure every score in order; one that fails or does not suit leaves the others alone."""
         record, columns, seconds = self._about(), dict[str, np.ndarray](), dict[str, float]()
+        file = self.context.state and self.context.state / MEASURED_SCORES
+        done = Kept(file, self.context.key, "the scores of an interrupted run", _Part)
         for number, each in enumerate(self.scores):
-            start = perf_counter()
+            name = " ".join([each.name, *options_of(each), str(SCORES.origin(each))])
             try:
-                found = measured(each, self.loaded, self.task, self.context)
+                found = done.once(name, partial(self._part, each))
             except (PluginError, UnsuitedError) as error:
                 if len(self.scores) == 1:
                     raise
@@ -160,17 +165,27 @@ class _Assessing:
                     record = self._without(record, self.scores[number + 1 :])
                     break
                 continue
-            columns |= {key: column(one, self.loaded.heads) for key, one in found.columns.items()}
+            columns |= {key: np.frombuffer(each) for key, each in found.columns.items()}
             record = replace(
                 record,
                 methods=(*record.methods, each.name),
                 columns={**record.columns, **_words(each)},
-                warnings=(*record.warnings, *found.warnings),
-                **found.facts,
+                warnings=(*record.warnings, *found.record.warnings),
+                **{fact: getattr(found.record, fact) for fact in found.facts},
             )
-            seconds[each.name] = round(perf_counter() - start, 2)
+            seconds[each.name] = done.seconds[name]
         record = replace(record, seconds=seconds)
         return Assessment(record, HeadTable.of(self.loaded.heads, columns))
+
+    def _part(self, score: Score) -> "_Part":
+        """What one score measures."""
+        found, heads = measured(score, self.loaded, self.task, self.context), self.loaded.heads
+        about = ImportanceRecord(task="", num_examples=0, warnings=found.warnings)
+        return _Part(
+            {key: column(each, heads).tobytes() for key, each in found.columns.items()},
+            tuple(found.facts),
+            replace(about, **found.facts),
+        )
 
     def _without(self, record: ImportanceRecord, left: Sequence[Score]) -> ImportanceRecord:
         """The record, which names the scores that can't be measured any more."""
@@ -196,12 +211,16 @@ class _Assessing:
             warnings=tuple(task.warnings()),
         )
 
-    @cached_property
+    @property
     def signature(self) -> str:
-        """The signature of the assessment: our own scores sign their options even unmeasured."""
+        """The signature of the assessment."""
+        return self._signed([each for each in self.scores if each.name not in SCORES.own])
+
+    def _signed(self, own: Sequence[Score]) -> str:
+        """The signature with some plug-ins' scores: ours sign their options even unmeasured."""
         chosen = {each.name: each for each in self.scores}
-        own = {name: chosen.get(name) or score_of(name, self.options) for name in SCORES.own}
-        signed = (each.signed(self.context.max_tokens) for each in ({**own, **chosen}).values())
+        ours = [chosen.get(name) or score_of(name, self.options) for name in SCORES.own]
+        signed = (each.signed(self.context.max_tokens) for each in (*ours, *own))
         return signature(
             self.loaded,
             self.task.sha256,
@@ -209,8 +228,21 @@ class _Assessing:
             n=self.task.num_examples,
             metric=self.task.signature,
             **dict(chain.from_iterable(each.items() for each in signed)),
-            plugins=signed_origins(map(SCORES.origin, self.scores)),
+            plugins=signed_origins(map(SCORES.origin, own)),
         )
+
+
+@final
+@dataclass(frozen=True)
+class _Part:
+    """What one score measured, as the state of the assessment keeps it."""
+
+    columns: Mapping[str, bytes]
+    """Numbers of the heads in order, in float64, which JSON's would round to null if infinite."""
+    facts: tuple[str, ...]
+    """Fields of the record that it fills."""
+    record: ImportanceRecord
+    """Those fields, and the warnings."""
 
 
 def _words(score: Score) -> dict[str, ColumnWords]:

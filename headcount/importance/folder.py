@@ -37,6 +37,10 @@ SWEEP = "sweep.safetensors"
 """File of the losses under ablations."""
 TRANSLATIONS = "translations.json"
 """File of the translations by ablated models."""
+MEASURED_SCORES = "scores.json"
+"""File of the scores that are measured."""
+STATE = (SWEEP, TRANSLATIONS, MEASURED_SCORES)
+"""Files from which an assessment resumes."""
 
 
 @final
@@ -121,7 +125,7 @@ def claim_importance(folder: Path, policy: ResumePolicy) -> None:
             nor overwritten.
     """
     check_is_folder(folder)
-    so_far = [folder / "state" / name for name in (SWEEP, TRANSLATIONS)]
+    so_far = [folder / "state" / name for name in STATE]
     if any(map(is_kept, so_far)) or (folder / ImportanceRecord.FILE).exists():
         check_no_earlier_run(folder, "an earlier assessment", policy)
     remove_leftovers(folder, {*Assessment.files()}.__contains__)
@@ -131,8 +135,8 @@ def claim_importance(folder: Path, policy: ResumePolicy) -> None:
 
 
 def forget_sweep(folder: Path) -> None:
-    """Delete the saved progress of an earlier assessment; call it once all input is read."""
-    for name in (SWEEP, TRANSLATIONS):
+    """Delete the state of an earlier assessment; call it once all input is read."""
+    for name in STATE:
         forget(folder / "state" / name)
 
 

@@ -2,9 +2,10 @@
 
 import sys
 from collections.abc import Callable
+from importlib.metadata import Distribution
 from pathlib import Path
 from threading import Event
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -100,6 +101,19 @@ def test_a_package_is_imported_when_its_thing_is_used(install: Install) -> None:
     assert str(SHAPES.origin("oval")) == "flat 1.2"
     assert "flat" not in sys.modules
     assert SHAPES["oval"].name == "oval"
+
+
+def test_metadata_of_a_package_are_read_once(
+    install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parsing a README for each look-up of a name would double the time of `--help`."""
+    install("flat", HEADER + SHAPE.format(kind="Oval", name="oval"), "oval", "Oval")
+    read: Any = Distribution.metadata.fget  # type: ignore[attr-defined]
+    seen = list[Distribution]()
+    counted = property(lambda self: (seen.append(self), read(self))[1])
+    monkeypatch.setattr(Distribution, "metadata", counted)
+    assert SHAPES.names() and SHAPES["oval"] and str(SHAPES.origin("oval")) == "flat 1.2"
+    assert len(seen) == len({*map(id, seen)})
 
 
 @pytest.mark.parametrize("listed", ["", "other.py"])

@@ -145,6 +145,31 @@ def test_a_broken_score_is_a_sentence_and_the_others_stay(
             assess(copied, task, methods=[Broken])
 
 
+def test_scores_survive_an_interruption_by_a_later_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A slow score is interrupted: what was measured before it is resumed, bit by bit."""
+    loaded, task = TASKS["causal-gpt2"]()
+    options = Options(seed=1)
+    asked: Any = {"options": options, "out": tmp_path, "methods": ["relevance", Place, Broken]}
+
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Broken, "of", returning(interrupted))
+    with pytest.raises(KeyboardInterrupt):
+        assess(loaded, task, **asked)
+    fresh = assess(loaded, task, options, methods=["relevance", Place, "norm"])
+    for kind in (SCORES["relevance"], Place):
+        monkeypatch.setattr(kind, "of", returning(interrupted))
+    monkeypatch.setattr(Broken, "of", returning(lambda x: numbers(x, torch.ones)))
+    resumed = assess(loaded, task, **asked)
+    assert resumed.record.methods == ("relevance", "place", "broken")
+    assert resumed.record.average == fresh.record.average == "per-example"
+    for key in ("relevance", "place_score"):
+        np.testing.assert_array_equal(resumed.columns[key], fresh.columns[key])
+
+
 def test_what_it_prints_and_lacks_is_a_warning(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

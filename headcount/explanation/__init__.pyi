@@ -34,6 +34,8 @@ from .result import Explained as Explained
 from .result import ExplanationRecord as ExplanationRecord
 from .result import JointRow as JointRow
 from .result import LayersRow as LayersRow
+from .result import LookRow as LookRow
 from .result import PromptRow as PromptRow
+from .result import ReasonRow as ReasonRow
 from .result import WrittenRow as WrittenRow
 from .summary_document import explanation_summary as explanation_summary

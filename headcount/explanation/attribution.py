@@ -97,12 +97,12 @@ def written(loaded: Loaded, row: Row, number: int, vocabulary: int) -> Written |
     return hearing.written(logits[0, -row.last, :vocabulary], number)
 
 
-def _linear(loaded: Loaded, row: Row) -> "tuple[_Hearing, Tensor, Tensor] | None":
+def _linear(loaded: Loaded, row: Row) -> "tuple[Hearing, Tensor, Tensor] | None":
     """A pass in which logits are sums of parts: its states, the logits, and what is read of them.
 
     None where they are not.
     """
-    hearing = _Hearing(loaded)
+    hearing = Hearing(loaded)
     with Lrp(loaded.model, None) as rules, hearing.heard():
         logits = last_logits(loaded, row)
         for found in (logits, hearing.unembedded):  # before a cap, if there is one
@@ -121,16 +121,27 @@ def _linear(loaded: Loaded, row: Row) -> "tuple[_Hearing, Tensor, Tensor] | None
 
 
 @final
-class _Hearing:
-    """Hears the states of a forward pass in which blocks read constants."""
+class Hearing:
+    """Hears the states of a forward pass in which blocks read constants.
 
-    def __init__(self, loaded: Loaded) -> None:
-        self._loaded = loaded
+    Args:
+        loaded: the model.
+        by_block: whether every state is a leaf, which only the norm in front of attention reads as
+            it is, so that slopes end at the block that they begin in.
+    """
+
+    def __init__(self, loaded: Loaded, by_block: bool = False) -> None:
+        self._loaded, self._by_block = loaded, by_block
         self.unembedded: Tensor | None = None
         """What the unembedding gave."""
-        self._outputs = dict[LayerId, Tensor]()
-        self._projected = dict[LayerId, Tensor]()
-        self._states = list[Tensor]()
+        self.outputs = dict[LayerId, Tensor]()
+        """The output of every head, which is a leaf."""
+        self.projected = dict[LayerId, Tensor]()
+        """What each output projection gave."""
+        self.states = list[Tensor]()
+        """What enters each block, and what the last one returns."""
+        self.returned = list[Tensor]()
+        """The same as they were returned, before they became leaves."""
         self._biased = {
             layer.layer_id
             for layer in loaded.anatomy.layers
@@ -144,11 +155,13 @@ class _Hearing:
         """Inside, forward passes of the model leave their states here."""
         model, anatomy = self._loaded.model, self._loaded.anatomy
         blocks = {block_of(model, anatomy, layer.module) for layer in anatomy.layers}
+        own = {layer.module for layer in anatomy.layers} if self._by_block else set[str]()
         norms = [
             module
             for path, module in model.named_modules()
             if "norm" in type(module).__name__.lower()
             and any(path.startswith(f"{block}.") for block in blocks)
+            and not any(path.startswith(f"{attention}.") for attention in own)
         ]
         projections = {model.get_submodule(each.output) for each in anatomy.layers if each.output}
         unembedding = model.get_output_embeddings()
@@ -162,15 +175,16 @@ class _Hearing:
 
     def _output(self, layer: AttentionLayer, output_BQHD: Tensor) -> Tensor:
         leaf = output_BQHD.detach().requires_grad_()
-        self._outputs[layer.layer_id] = leaf
+        self.outputs[layer.layer_id] = leaf
         return leaf
 
     def _project(self, module: nn.Module, output: Tensor) -> None:
-        self._projected[next(reversed(self._outputs))] = output
+        self.projected[next(reversed(self.outputs))] = output
 
     def _before_norm(self, module: nn.Module, given: Tensor) -> Tensor | None:
-        """Make what a norm reads a constant, unless it is what attention gave."""
-        last = next(reversed(self._projected.values()), None)
+        """Make what a norm reads a constant, unless it is what attention gave, or reads."""
+        is_in_front = self._by_block and len(self.states) > len(self.outputs)
+        last = self.states[-1] if is_in_front else next(reversed(self.projected.values()), None)
         if last is None or last.shape != given.shape:
             return given.detach()
         return None if torch.equal(last.to(given.device), given) else given.detach()
@@ -178,8 +192,10 @@ class _Hearing:
     def _state(self, state: StateId, hidden_BTW: Tensor) -> Tensor | None:
         if state.side != self._side:
             return None
-        new = None if state.depth else hidden_BTW.detach().requires_grad_()
-        self._states.append(hidden_BTW if new is None else new)
+        is_leaf = self._by_block or not state.depth
+        new = hidden_BTW.detach().requires_grad_() if is_leaf else None
+        self.returned.append(hidden_BTW)
+        self.states.append(hidden_BTW if new is None else new)
         return new
 
     def _unembed(self, module: nn.Module, output: Tensor) -> None:
@@ -187,26 +203,26 @@ class _Hearing:
 
     def attribution(self, start: Tensor) -> Attribution | None:
         """The parts of a number; None where it does not depend on every state."""
-        own = {each: out for each, out in self._outputs.items() if each.site != "encoder.self"}
-        own = own if self._side == "decoder" else self._outputs
-        given = (self._states, [*own.values()], [*self._projected.values()])
+        own = {each: out for each, out in self.outputs.items() if each.site != "encoder.self"}
+        own = own if self._side == "decoder" else self.outputs
+        given = (self.states, [*own.values()], [*self.projected.values()])
         leaves = [each for part in given for each in part]
         found = torch.autograd.grad(start, leaves, allow_unused=True)
         parts = [
             None if slope is None else (slope.double() * leaf.detach().double())
             for slope, leaf in zip(found, leaves, strict=True)
         ]
-        states, num = parts[: len(self._states)], len(self._states) + len(own)
+        states, num = parts[: len(self.states)], len(self.states) + len(own)
         if any(each is None for each in parts[:num]):
             return None
         totals = [float(each.sum()) for each in states if each is not None]
-        heads = {layer: np.zeros(out.shape[2]) for layer, out in self._outputs.items()}
+        heads = {layer: np.zeros(out.shape[2]) for layer, out in self.outputs.items()}
         for layer, part in zip(own, parts[len(states) :], strict=False):
             assert part is not None
             heads[layer] = part.sum((0, 1, 3)).cpu().numpy()
         biases = {
             layer: float(part.sum()) - float(heads[layer].sum())
-            for layer, part in zip(self._projected, parts[num:], strict=True)
+            for layer, part in zip(self.projected, parts[num:], strict=True)
             if part is not None and layer in own and layer in self._biased
         }
         logit = float(start.detach())
@@ -221,9 +237,9 @@ class _Hearing:
         weight_V, found = torch.zeros_like(logits_V, requires_grad=True), Written()
         with torch.enable_grad():
             slopes = torch.autograd.grad(
-                logits_V, [*self._outputs.values()], weight_V, create_graph=True, allow_unused=True
+                logits_V, [*self.outputs.values()], weight_V, create_graph=True, allow_unused=True
             )
-            for (layer, output), slope in zip(self._outputs.items(), slopes, strict=True):
+            for (layer, output), slope in zip(self.outputs.items(), slopes, strict=True):
                 if slope is None:
                     continue
                 for index, each in enumerate((slope * output.detach()).sum((0, 1, 3))):

@@ -7,6 +7,7 @@ import numpy as np
 
 from headcount.core import Block, Document, Head, Heading, Table, Text, Warned, amount, sorted_by
 from headcount.explanation.circuits_document import circuit_blocks, stable_words
+from headcount.explanation.reasons_document import reason_blocks
 from headcount.explanation.result import EffectRow, Explained
 from headcount.explanation.together_document import effect_maps, together_blocks, words_of
 from headcount.numbers import listed, nats, within
@@ -34,6 +35,7 @@ def explanation_document(found: Explained) -> Document:
             *_heads(found),
             *_parts(found),
             *_written(found),
+            *reason_blocks(found),
             *together_blocks(found),
             *_layers(found),
             *circuit_blocks(found),

@@ -19,6 +19,7 @@ from headcount.core import (
     PluginError,
     Progress,
     amount,
+    falling,
     is_alone,
     name_of,
     short_hash,
@@ -34,6 +35,7 @@ from headcount.explanation.options import ExplainOptions
 from headcount.explanation.plan import Plan, Singles
 from headcount.explanation.prompts import Prompt, prompts_of
 from headcount.explanation.reader import Reader
+from headcount.explanation.reason_rows import looks_of
 from headcount.explanation.result import (
     UNLIKELY,
     EffectRow,
@@ -179,12 +181,19 @@ def _explained(
         tuple(singles.layers()),
         tuple(singles.prompts()),
         tuple(_written(reader, plan.loaded, plan.cases, rows)),
+        *looks_of(plan, _best(singles), progress),
     )
     if ends:
         ranked = [*rankings(singles, given), *learned(ends[0], progress)]
         curves = curves_of(ends, ranked, progress)
         found = _with_circuits(found, ends, singles, curves, elsewhere)
     return found
+
+
+def _best(singles: Singles) -> list[Head]:
+    """The heads with the largest effects, by the first effect that was measured."""
+    plan, (first, *_) = singles.plan, singles.effects.values()
+    return [plan.heads[number] for number in falling(abs(first.mean(0)))[: plan.options.reasons]]
 
 
 def _elsewhere(elsewhere: Sequence[Prompt], options: ExplainOptions) -> Sequence[Prompt]:
@@ -278,6 +287,7 @@ def _signed(
         "circuit": options.circuit or None,
         "others": ",".join(options.others) or None,
         "scores": short_hash(given, 8) if scores else None,
+        "reasons": options.reasons,
         "steps": options.steps or None,
         "learners": options.learners if options.steps else None,
         "draws": options.draws,

@@ -50,6 +50,8 @@ class ExplainOptions:
     """Word that --query may not look at; by default the target, wherever the prompt has it."""
     together: tuple[int, ...] = (1, 3, 5, 10)
     """Numbers of the best heads that are replaced together."""
+    reasons: int = 5
+    """Number of the best heads of which it is split why they look where they look; 0 for none."""
     circuit: bool = False
     """Find the smallest sets of heads that keep what is predicted; needs several prompts."""
     others: tuple[str, ...] = ()
@@ -88,7 +90,7 @@ class ExplainOptions:
             )
         for name in self.others:
             check_known("an output of other heads", name, (*OTHERS, *EFFECTS), "(one of {})")
-        check_least(self, steps=0, learners=1)
+        check_least(self, steps=0, learners=1, reasons=0)
         if self.steps and not self.circuit:
             raise InputError(
                 f"Expected a circuit, for which a ranking is learned, got --steps {self.steps} "

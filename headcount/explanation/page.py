@@ -7,6 +7,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from headcount.core import InputError
 from headcount.explanation.document import WRITES, what_is_predicted
 from headcount.explanation.reader import spelled
+from headcount.explanation.reasons_document import reason
 from headcount.explanation.result import Explained
 from headcount.explanation.together_document import words_of
 from headcount.measures import WordAttention, word_attention
@@ -36,6 +37,7 @@ def _explained_data(attention: WordAttention, explained: Explained) -> dict[str,
             for head in dict.fromkeys(row.head for row in explained.written)
         },
         "writing": WRITES if explained.written else "",
+        "reasons": {row.head: reason(explained, row) for row in explained.looks},
         "site": site,
         "query": query,
     }

@@ -149,6 +149,50 @@ class WrittenRow:
 
 @final
 @dataclass(frozen=True)
+class LookRow:
+    """Where a head looks from the token where the prediction is made, and its score there."""
+
+    head: str
+    """Name of the head."""
+    looks_at: str
+    """The word that it looks at most, the first token aside; in most prompts, `target` and `rival`
+    stand for those words."""
+    prompts: int
+    """Number of prompts in which that is so."""
+    weight: float
+    """Attention weight of the token, of each prompt's own; the mean over prompts."""
+    score: float
+    """Score of the query and that key, before a cap and the softmax; the mean over prompts."""
+    value: float
+    """By how much it is above the mean score of the keys that the query sees."""
+    low: float
+    """Lower end of its 95 % interval (Student, over blocks of prompts); NaN below 8 of them."""
+    high: float
+    """Upper end."""
+
+
+@final
+@dataclass(frozen=True)
+class ReasonRow:
+    """What a writer of the query, of the key, or both add to a score above its mean over keys."""
+
+    head: str
+    """Name of the head that looks."""
+    query: str
+    """What wrote the query: a head, `mlp.3`, `embeddings`, `positions`, `attention biases` or
+    `biases`; empty for all."""
+    key: str
+    """What wrote the key; empty for all."""
+    value: float
+    """What that adds to the score; the mean over prompts."""
+    low: float
+    """Lower end of its 95 % interval; NaN below 8 blocks."""
+    high: float
+    """Upper end."""
+
+
+@final
+@dataclass(frozen=True)
 class PromptRow:
     """One prompt and what the model predicts."""
 
@@ -231,6 +275,13 @@ class Explained(Result[ExplanationRecord]):
     )
     """A row for each head and each of a few tokens, the largest first, if there is one prompt; none
     where attribution is not exact or was not measured."""
+    looks: tuple[LookRow, ...] = table("looks.parquet", "where the best heads look", default=())
+    """A row for each of the best heads; none where scores can't be split."""
+    reasons: tuple[ReasonRow, ...] = table(
+        "reasons.parquet", "why the best heads look there", default=()
+    )
+    """A row for each writer of these heads' queries, and of their keys, and for the largest pairs
+    of both."""
     faithfulness: tuple[FaithfulnessRow, ...] = table(
         "faithfulness.parquet", "what is left with the best heads only", default=()
     )

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from headcount.core import Block, Document, Table, Text, Warned
 from headcount.explanation.circuits_document import smallest
 from headcount.explanation.document import extremes, how, lede, ranked, written_table
+from headcount.explanation.reasons_document import reason
 from headcount.explanation.result import EffectRow, Explained
 from headcount.explanation.together_document import (
     FEW,
@@ -16,6 +17,9 @@ from headcount.explanation.together_document import (
 )
 from headcount.numbers import nats, within
 from headcount.results import Signature
+
+REASONS = 2
+"""Number of heads of which a screen says why they look where they look."""
 
 
 def explanation_summary(found: Explained) -> Document:
@@ -29,6 +33,7 @@ def explanation_summary(found: Explained) -> Document:
         Text(how(found)),
         _heads(found),
         *([written_table(found, FEW)] if found.written else []),
+        *(Text(reason(found, row)) for row in found.looks[:REASONS]),
         *_together(found),
         Text(_looks(found)),
         *([Text(smallest(found))] if found.areas else []),

@@ -65,6 +65,9 @@ that broadcasts to their output [batch, query, head, dim]."""
 Returned = Callable[[AttentionLayer, Tensor], Tensor | None]
 """Receives what attention returns, [batch, query, head, dim]; returns a replacement, or None."""
 
+Called = Callable[[AttentionLayer, Call], None]
+"""Receives the queries and keys of a layer, and what is masked."""
+
 
 @final
 class Tap:
@@ -124,6 +127,7 @@ class Tap:
         self._dead = {model.get_submodule(path) for path in anatomy.dead.values()}
         self._order = CallOrder(model)
         self._returning: list[Returned] = []
+        self._calling: list[Called] = []
         self._masks, self._group = Masks(), head_group(model)
         self._outer: Tap | None = None
         self._stack = ExitStack()
@@ -161,6 +165,15 @@ class Tap:
         finally:
             self._returning.remove(returned)
 
+    @contextmanager
+    def calling(self, called: Called) -> Iterator[None]:
+        """Inside, every call of attention through the interface is passed to a function."""
+        self._calling.append(called)
+        try:
+            yield
+        finally:
+            self._calling.remove(called)
+
     def _attend(self, call: Call) -> Tensor:
         call.kwargs.pop("output_attentions", None)
         if call.module in self._dead:  # zeros, whatever the arithmetic
@@ -186,6 +199,8 @@ class Tap:
             call: the call, with an explicit mask; what is blocked is already masked.
             empty: queries [row, head, query, 1] from which all keys are blocked; None for none.
         """
+        for called in self._calling:
+            called(layer, call)
         fused = not self.anatomy.eager and call.kwargs.get("softcap") is None
         if self.listener is not None or not fused:
             facts = self._masks.facts(call.mask)
@@ -196,7 +211,7 @@ class Tap:
 
     def _sees_all(self) -> bool:
         """Whether more is done in this tap, or one outside it, than to gate each head."""
-        parts = (self.listener, self._returning, self.replacement, self.blocked)
+        parts = (self.listener, self._returning, self._calling, self.replacement, self.blocked)
         return any(map(_is_given, parts)) or (self._outer is not None and self._outer._sees_all())
 
     def _blocking(self, layer: AttentionLayer) -> Tensor | None:

@@ -219,7 +219,12 @@ NO_COUNTS = {
         *("CausalGatesOptions.update_examples", "*Options.pool", "Options.limit_tokens"),
     ),
     "at most what the model has": (
-        *("ExplainOptions.together", "*.ranks", "EvolutionOptions.nearest"),
+        *(
+            "ExplainOptions.together",
+            "ExplainOptions.reasons",
+            "*.ranks",
+            "EvolutionOptions.nearest",
+        ),
         *("*Options.window", "Li2021.keep", "PruningArguments.keep"),
     ),
     "batches hold no more than there is": (

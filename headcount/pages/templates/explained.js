@@ -48,9 +48,16 @@ function showLooks(head) {
   document.getElementById("head-looks").replaceChildren(...words.length ? ["Where the prediction is made it looks at ", ...words] : []);
 }
 
-document.getElementById("head-title").after(h("p", { id: "head-looks" }));
-document.addEventListener("head", (event) => showLooks(event.detail));
-showLooks(looking.head);
+/** Why the head in the panel looks there, if that was split. */
+function showReason(head) {
+  document.getElementById("head-reason").textContent = data.explained.reasons[head] ?? "";
+}
+
+document.getElementById("head-title").after(h("p", { id: "head-looks" }), h("p", { id: "head-reason" }));
+for (const show of [showLooks, showReason]) {
+  document.addEventListener("head", (event) => show(event.detail));
+  show(looking.head);
+}
 
 /** The tokens that the head in the panel promotes and demotes most. */
 function showWritten(head) {
@@ -61,7 +68,7 @@ function showWritten(head) {
 }
 
 if (data.explained.writing) {
-  document.getElementById("head-looks").after(h("dl", { id: "head-writes" }));
+  document.getElementById("head-reason").after(h("dl", { id: "head-writes" }));
   document.getElementById("head-strongest").after(h("p", { class: "hint" }, data.explained.writing));
   document.addEventListener("head", (event) => showWritten(event.detail));
   showWritten(looking.head);

@@ -1,0 +1,98 @@
+"""Rows of reasons: where the best heads look, and what wrote their queries and keys, by prompt.
+
+A head's look is the one from the token where the prediction is made (or --query) at the key with
+the largest weight (of those of --key), the first token aside, on which most heads rest. Prompts
+have looks of their own, whose terms by writer are averaged.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import product
+
+import numpy as np
+from jaxtyping import Float
+
+from headcount.core import Head, Progress, falling, spread
+from headcount.explanation.plan import Plan
+from headcount.explanation.reasons import Scored, scored
+from headcount.explanation.result import LookRow, ReasonRow
+from headcount.explanation.runs import Case
+
+PAIRED = 6
+"""Number of the largest writers of a query, and of a key, whose pairs are kept."""
+TARGET, RIVAL = "target", "rival"
+"""What words are called that are other ones in every prompt."""
+
+
+def looks_of(
+    plan: Plan, heads: Sequence[Head], progress: Progress
+) -> tuple[tuple[LookRow, ...], tuple[ReasonRow, ...]]:
+    """Where some heads look, and why; nothing where their scores can't be split."""
+    found = list[Mapping[Head, Scored]]()
+    if heads:
+        for each in spread(partial(_of_prompt, plan, heads), plan.cases, "prompts"):
+            found.append(each)
+            progress("reasons", len(found), len(plan.cases))
+    looks, reasons = list[LookRow](), list[ReasonRow]()
+    for head in heads:
+        if all(head in each for each in found):
+            of_head = [each[head] for each in found]
+            looks.append(_look(plan, head, of_head))
+            reasons += _reasons(plan, head, of_head)
+    return tuple(looks), tuple(reasons)
+
+
+def _of_prompt(plan: Plan, heads: Sequence[Head], case: Case) -> dict[Head, Scored]:
+    row, options = case.rows[0], plan.options
+    places = [each.place for each in row.readings if each.place is not None]
+    if not places:
+        return {}
+    query = len(row.ids) + min(places)
+    if options.query is not None and row.look is not None:
+        query = max(row.look.queries)
+    asked = row.look.keys if options.key is not None and row.look is not None else ()
+    keys = [key for key in asked if key <= query] or [*range(1, query + 1)] or [0]
+    return scored(
+        plan.loaded, row, heads, query, lambda head, weights_K: keys[falling(weights_K[keys])[0]]
+    )
+
+
+def _look(plan: Plan, head: Head, scored_N: Sequence[Scored]) -> LookRow:
+    """Where a head looks in most prompts."""
+    pairs = zip(plan.cases, scored_N, strict=True)
+    words = Counter(_word(case, each.key, len(plan.cases) > 1) for case, each in pairs)
+    ((word, number),) = words.most_common(1)
+    above_N = np.array([each.score - each.mean for each in scored_N])
+    weight, score = (
+        float(np.mean([getattr(each, name) for each in scored_N])) for name in ("weight", "score")
+    )
+    return LookRow(str(head), word, number, weight, score, *plan.blocks.within(above_N))
+
+
+def _word(case: Case, place: int, is_general: bool) -> str:
+    """The word at a place; that of a target or rival by its name, if there are several prompts."""
+    word = case.text.words[case.text.word_of[place]].strip()
+    for name, text in ((TARGET, case.prompt.target), (RIVAL, case.prompt.against or "")):
+        if is_general and word == text.strip():
+            return name
+    return word
+
+
+def _reasons(plan: Plan, head: Head, scored_N: Sequence[Scored]) -> Iterator[ReasonRow]:
+    """A row for each writer of a head's query and of its key, and for the largest pairs."""
+    names = scored_N[0].writers
+    by_query_NP, by_key_NP = (
+        np.stack([each.terms(side) for each in scored_N]) for side in ("query", "key")
+    )
+
+    def row(query: str, key: str, value_N: Float[np.ndarray, " prompt"]) -> ReasonRow:
+        return ReasonRow(str(head), query, key, *plan.blocks.within(value_N))
+
+    for name, query_N, key_N in zip(names, by_query_NP.T, by_key_NP.T, strict=True):
+        if query_N.any() or key_N.any():  # most models have no positions in their states
+            yield row(name, "", query_N)
+            yield row("", name, key_N)
+    queries, keys = (falling(abs(each.mean(0)))[:PAIRED] for each in (by_query_NP, by_key_NP))
+    for query, key in product(map(int, queries), map(int, keys)):
+        yield row(names[query], names[key], np.array([e.pair(query, key) for e in scored_N]))

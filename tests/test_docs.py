@@ -57,7 +57,10 @@ PLACES: dict[str, Callable[[Path], Path]] = {
 
 PAGES = sorted(
     path
-    for path in (*(ROOT / "docs" / "howto").glob("*.md"), ROOT / "docs" / "cache.md")
+    for path in (
+        *(ROOT / "docs" / "howto").glob("*.md"),
+        *(ROOT / "docs" / f"{name}.md" for name in ("cache", "truth")),
+    )
     if "```python" in path.read_text()
 )
 
@@ -87,7 +90,7 @@ def test_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.M
 def test_pages_are_there() -> None:
     assert [page.stem for page in PAGES] == [
         "cache", "bert", "causal_lm", "large_models", "onnx", "opus_mt", "trainer", "vit",
-        "whisper",
+        "whisper", "truth",
     ]  # fmt: skip
 
 

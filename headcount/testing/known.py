@@ -20,6 +20,7 @@ from headcount.models import Loaded
 from headcount.results import Analysis
 from headcount.tasks import CausalLanguageModelling, Task, TokenClassification
 from headcount.testing.architectures import Family
+from headcount.testing.planted import planted_model
 from headcount.testing.programs import Planted, Program, counts, word, written
 
 Named = tuple[str, int | None]
@@ -39,6 +40,13 @@ class Known:
     texts: Sequence[np.ndarray]
     family: Family
     seed: int
+
+    @classmethod
+    def of(cls, program: Program, family: Family, texts: int = 100, seed: int = 0) -> "Known":
+        """The model of a program, and a number of texts that follow it."""
+        return cls(
+            program, planted_model(program, family, seed), program.texts(texts, seed), family, seed
+        )
 
     @cached_property
     def heads(self) -> tuple[Head, ...]:

@@ -9,8 +9,8 @@ $$\log \frac{p(y_l = 1)}{p(y_l = -1)} = \sum_{h \text{ writes } l} e_h v_h$$
 So the loss with any set of heads removed follows from the program alone, without a model.
 
 - *needed*: the label agrees with the bit with probability sigmoid(e), which the model knows.
-- *backup*: two heads write the same. The label agrees with a probability for which the loss is the
-  same with one of them as with both.
+- *backup*: two heads or more write the same. The label agrees with a probability for which the loss
+  is the same without any one of them.
 - *noise*: the label agrees so rarely that the loss is the same, in the mean, with and without the
   head, although most predictions change.
 - *undo*: two heads write the opposite, and the label is independent of both.
@@ -40,6 +40,8 @@ PAYLOAD = 7
 PUNCTUATION, RARE, GATE = PAYLOAD, PAYLOAD + 1, PAYLOAD + 2
 """Bits that name a class of tokens."""
 BITS = PAYLOAD + 3
+FARTHEST = 31
+"""Largest offset, in tokens."""
 SHARE = {PUNCTUATION: 0.15, RARE: 0.1, GATE: 0.7}
 """Share of the tokens that have each of these bits."""
 RARITY = {RARE: 8.0, PUNCTUATION: -8.0, GATE: 2.0, 0: 1.0, 1: 0.5}
@@ -80,6 +82,35 @@ class Planting:
     layers: int = 4
     heads: int = 4
 
+    def __post_init__(self) -> None:
+        """Check what no weights can be.
+
+        Raises:
+            ValueError: For a head that is not in the model or is planted twice, a bit that no token
+                has, a label without evidence or evidence without a label, and an offset too far.
+        """
+        found = set[Head]()
+        for each in self.planted:
+            head, bits = each.head, (each.bit, each.label or 0)
+            if not (head.layer < self.layers and head.index < self.heads):
+                size = f"{self.layers} layers of {self.heads} heads"
+                raise ValueError(f"Expected a head of {size}, got {head}. Name another one.")
+            if head in found:
+                raise ValueError(f"Expected one thing that {head} does, got two. Name it once.")
+            found.add(head)
+            if not all(0 <= bit < BITS for bit in bits):
+                raise ValueError(f"Expected bits from 0 to {BITS - 1}, got {bits}. Choose another.")
+            if (each.label is None) != (each.evidence == 0):
+                raise ValueError(
+                    f"Expected a label and evidence for it, or neither, got label {each.label} "
+                    f"and evidence {each.evidence:g} of {head}. Give both."
+                )
+            if abs(each.offset) > FARTHEST:
+                raise ValueError(
+                    f"Expected an offset of at most {FARTHEST}, got {each.offset} of {head}. "
+                    "Places are told apart by half a turn."
+                )
+
     @cached_property
     def labels(self) -> tuple[int, ...]:
         """Bits of the label that some head writes."""
@@ -102,6 +133,31 @@ class Program(Planting):
 
     is_causal: bool = True
     site: str = "decoder.self"
+
+    def __post_init__(self) -> None:
+        """Check that heads can do what they are said to do.
+
+        Raises:
+            ValueError: As in `Planting`; for a head of another site, a copy that nobody tells, a
+                gate that its kind has not, and writers of a label that do not fit each other.
+        """
+        super().__post_init__()
+        telling = [each.head.layer for each in self.planted if each.kind == "tell"]
+        for each in self.planted:
+            if each.head.site != self.site:
+                raise ValueError(f"Expected heads of {self.site}, got {each.head}. Set site=.")
+            if each.is_gated and each.kind != "offset":
+                raise ValueError(
+                    f"Expected a gated head of the kind offset, got {each.kind}. Other kinds look "
+                    "at their key from every token."
+                )
+            if each.kind == "copy" and not any(layer < each.head.layer for layer in telling):
+                raise ValueError(
+                    f"Expected a head that tells in a layer before {each.head}, got none. Plant "
+                    "one of the kind tell."
+                )
+        for label in self.labels:
+            _check_writers(label, self.writers(label))
 
     @property
     def needed(self) -> frozenset[Head]:
@@ -164,7 +220,8 @@ class Program(Planting):
             case "noise":
                 agrees = (softplus(evidence) - np.log(2)) / evidence
             case "backup":
-                agrees = 1 - (softplus(-evidence) - softplus(-2 * evidence)) / evidence
+                every = len(self.writers(label)) * evidence
+                agrees = 1 - (softplus(evidence - every) - softplus(-every)) / evidence
             case other:
                 raise ValueError(f"Expected a purpose that writes, got {other}.")
         return 0.5 + (agrees - 0.5) * read_N
@@ -262,6 +319,23 @@ class Program(Planting):
             [self.drawn_labels(bits_TK[None], at, rng)[0] for at in range(len(bits_TK))]
         )
         return ((drawn_TL > 0) @ (1 << np.arange(drawn_TL.shape[1]))).tolist()
+
+
+def _check_writers(label: int, writers: Sequence[Planted]) -> None:
+    """Check that the heads that write a bit of the label fit each other."""
+    evidence = {each.evidence for each in writers}
+    fits = {
+        frozenset({"needed"}): len(writers) == 1,
+        frozenset({"noise"}): len(writers) == 1,
+        frozenset({"backup"}): len(writers) > 1 and len(evidence) == 1,
+        frozenset({"undo"}): len(writers) == 2 and sum(evidence) == 0,
+    }
+    if not fits.get(frozenset(each.purpose for each in writers), False):
+        got = ", ".join(f"{each.purpose} with evidence {each.evidence:g}" for each in writers)
+        raise ValueError(
+            f"Expected one needed or noisy head for label {label}, several that back up each other "
+            f"with the same evidence, or two that undo each other, got {got}."
+        )
 
 
 def rarity(bits: Int[np.ndarray, "*shape bit"]) -> Float[np.ndarray, "*shape"]:

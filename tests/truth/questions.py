@@ -2,23 +2,30 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from tempfile import TemporaryDirectory
 from typing import final
 
 import numpy as np
 
+from headcount.artifact import save_compact
 from headcount.cache import CacheOptions
 from headcount.cache.holding import holding_of
 from headcount.cache.scores import GroupScores
 from headcount.compaction import compact
 from headcount.compare import compare
 from headcount.core import Head, InputError
+from headcount.corpora import Corpus
 from headcount.explanation import Explained, ExplainOptions, explain
-from headcount.importance import Options, assess
+from headcount.importance import CausalGatesOptions, Options, assess
+from headcount.importance.gate_sets import gate_sets
 from headcount.measures import induction_scores
 from headcount.pruning import choose_heads
 from headcount.results import RANDOM
 from headcount.tasks import evaluate
 from headcount.testing import Known, Planted, Purpose, planted_model
+from headcount.vocabulary import Thresholds
+from tests.truth.changed import accuracy
+from tests.truth.looking import Looking
 
 WORTHLESS: tuple[Purpose, ...] = ("idle", "silent", "noise")
 SCORES = {
@@ -90,6 +97,34 @@ def _gap(one: Mapping[int, float], other: Mapping[int, float]) -> float:
     return max(abs(one.get(key, 0) - other.get(key, 0)) for key in {*one, *other})
 
 
+MARGIN = 0.05
+"""How far a strength must be from a threshold, since the half of the texts that is tested has
+another one."""
+
+
+def own_attention(known: Known) -> Iterator[Answer]:
+    """Roles and offsets by `analyze`, against what the stock model's own attention says."""
+    found, looking = known.analysis(), Looking(known)
+    gaps = [_gap(found.offset_shares[str(h)], looking.offsets(h)) for h in known.heads]
+    shares = (gap < 2e-3 for gap in gaps)  # of 1,000 queries, two may be ties but for rounding
+    yield answer("share at every offset is that of the stock model", shares, known.heads)
+    rights: dict[str, list[tuple[bool, str]]] = {"still do so": [], "no longer do so": []}
+    for planted in known.program.planted:
+        role = known.role_of(planted)
+        if role is None or planted.kind == "copy":
+            continue
+        strength, least = looking.strength(planted), Thresholds().least(role[0])
+        if abs(strength - least) > MARGIN:
+            which = "still do so" if strength > least else "no longer do so"
+            is_named = role in {(e.role, e.offset) for e in found.roles[str(planted.head)]}
+            about = f"{planted.head} {planted.kind} {strength:.3f}"
+            rights[which].append((is_named is (strength > least), about))
+    for which, pairs_of in rights.items():
+        named = "named as planted" if which == "still do so" else "not named as planted"
+        rights_of = [each for each, _ in pairs_of]
+        yield answer(f"heads that {which}: {named}", rights_of, [about for _, about in pairs_of])
+
+
 def scores(known: Known, samples: int = 2000) -> Iterator[Answer]:
     """The ranks of heads by every score, and the tests of ablation."""
     options = Options((*SCORES,), layers=False, one_left=False, samples=samples)  # type: ignore[arg-type]
@@ -117,6 +152,25 @@ def scores(known: Known, samples: int = 2000) -> Iterator[Answer]:
     yield answer("needed: p <= .05 after correction", hits, needed)
     near = [abs(delta[head] - expected[head]) < 0.15 for head in known.heads]
     yield answer("loss without the head within 0.15 nats", near, known.heads)
+
+
+GATES = CausalGatesOptions(updates=60, update_examples=8)
+"""How causal gates are trained here."""
+
+
+def causal(known: Known) -> Iterator[Answer]:
+    """The ranks of heads by causal gates, and which heads they say facilitate the task."""
+    program = known.program
+    of: dict[Head, Purpose] = {head: program.of(head).purpose for head in known.heads}
+    sets = gate_sets(known.model.model, known.task(), GATES)
+    score_H = (sets.facilitating_SH - sets.interfering_SH).mean(0).tolist()
+    yield from _ranked("causal gates", dict(zip(sets.heads, score_H, strict=True)), of)
+    agreed = {*sets.agreed(sets.facilitating_SH)}
+    for purpose, should in (("needed", True), ("idle", False), ("silent", False)):
+        heads = [head for head in known.heads if of[head] == purpose]
+        what = "facilitating" if should else "not facilitating"
+        rights = ((head in agreed) is should for head in heads)
+        yield answer(f"causal gates: {purpose} heads {what} in all sets", rights, heads)
 
 
 def _ranked(name: str, score: Mapping[Head, float], of: Mapping[Head, Purpose]) -> Iterator[Answer]:
@@ -230,25 +284,36 @@ def streaming(known: Known) -> Iterator[Answer]:
 # ---------------------------------------------------------------- pruning
 
 
+NOISE = 0.06
+"""Nats by which the loss may change without a head whose mean effect is 0: 4 standard errors."""
+
+
 def pruned(known: Known) -> Iterator[Answer]:
-    """Which heads are kept as many as are needed, and what the compact model then does."""
-    program = known.program
-    true = {each.head for each in program.planted if each.purpose in ("needed", "backup", "undo")}
-    task = known.task()
-    before = evaluate(known.model.model, task).loss
+    """Which heads go first, and what the model can do without them, by every method."""
+    program, task = known.program, known.task()
+    purposes = {head: program.of(head).purpose for head in known.heads}
+    true = {head for head, purpose in purposes.items() if purpose not in WORTHLESS}
+    several = {"backup", "undo"} & {*purposes.values()}
+    which = ", some back up or undo others" if several else ""
+    before, can = evaluate(known.model.model, task).loss, accuracy(known)
     for name in METHODS_ASKED:
         try:
             plan = choose_heads(known.model, task, name, len(true))
         except InputError:  # groups that share keys have no such budget
             continue
-        kept = {head for head in known.heads if head.index in plan.kept[head.site][head.layer]}
-        yield answer(
-            f"{name}: keeps the heads that count", [kept == true], [sorted(map(str, kept))]
-        )
-        if kept == true:
-            small = compact(known.model, plan)
-            after = evaluate(small, task).loss
-            yield answer("compact: loss unchanged", [abs(after - before) < 1e-4], [after - before])
+        gone = [h for h in known.heads if h.index not in plan.kept[h.site][h.layer]]
+        worthless = (purposes[head] in WORTHLESS for head in gone)
+        about = [f"{head} {purposes[head]}" for head in gone]
+        yield answer(f"{name}{which}: heads that go are idle, silent or noisy", worthless, about)
+        with TemporaryDirectory() as folder:
+            certificate = save_compact(known.model, plan, folder, Corpus(known.written[:20]), True)
+        yield answer(f"{name}: certified", [certificate.is_with_gated], [plan])
+        small = replace(known, model=replace(known.model, model=compact(known.model, plan)))
+        change = evaluate(small.model.model, task).loss - before
+        near = abs(change) < (NOISE if "noise" in {*map(purposes.get, gone)} else 1e-4)
+        yield answer(f"{name}{which}: loss unchanged", [near], [f"{change:.4f}"])
+        same = accuracy(small) >= can
+        yield answer(f"{name}{which}: accuracy unchanged", [same], [f"{accuracy(small)} of {can}"])
 
 
 # ---------------------------------------------------------------- two models
@@ -271,7 +336,9 @@ def replaced(known: Known) -> Iterator[Answer]:
 
 QUESTIONS: Mapping[str, Callable[[Known], Iterator[Answer]]] = {
     "roles": roles,
+    "attention": own_attention,
     "scores": scores,
+    "gates": causal,
     "explain": explanations,
     "skills": copying,
     "cache": streaming,

@@ -14,7 +14,6 @@ from headcount.testing import (
     Planted,
     Program,
     Purpose,
-    planted_model,
 )
 
 PURPOSES: tuple[tuple[Purpose, float], ...] = (
@@ -100,6 +99,4 @@ def drawn_program(
 
 def drawn(seed: int, family: Family, texts: int = 100, layers: tuple[int, int] = (2, 4)) -> Known:
     """The model of a seed's program, with texts that follow it."""
-    program = drawn_program(seed, family, layers)
-    model = planted_model(program, family, seed)
-    return Known(program, model, program.texts(texts, seed), family, seed)
+    return Known.of(drawn_program(seed, family, layers), family, texts, seed)

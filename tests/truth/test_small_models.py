@@ -1,8 +1,13 @@
 """Random programs in models of at most four layers: every head's role, and what it is worth."""
 
+import re
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
-from headcount.testing import Family, auroc
+from headcount.core import Head
+from headcount.testing import Family, Kind, Planted, Program, auroc
 from tests.truth.random_programs import drawn
 
 FAMILIES: tuple[Family, ...] = ("gpt2", "llama", "grouped", "encoder")
@@ -36,3 +41,38 @@ def test_roles_and_worth_are_those_of_the_program(seed: int) -> None:
     needed = [effects[head] for head in kinds if kinds[head] == "needed"]
     assert auroc(needed, worthless + noisy) == 1
     assert effects == pytest.approx(expected, abs=0.21)  # of an undone head, 4 standard errors
+
+
+def _head(layer: int, index: int, kind: Kind = "offset", **about: Any) -> Planted:
+    """A needed head that reads bit 2 of the token before for label 0, unless it is told apart."""
+    needed: dict[str, Any] = {"purpose": "needed", "bit": 2, "label": 0, "evidence": 3.0}
+    made: dict[str, Any] = {**needed, "offset": -1, **about}
+    return Planted(Head("decoder.self", layer, index), kind, **made)
+
+
+@pytest.mark.parametrize(
+    ("planted", "words"),
+    [
+        ([_head(2, 0)], "2 layers of 4 heads, got dec.2.0"),
+        ([_head(0, 0), _head(0, 0, label=1)], "dec.0.0 does, got two"),
+        ([_head(0, 0, label=10)], "bits from 0 to 9, got (2, 10)"),
+        ([_head(0, 0, label=None)], "got label None and evidence 3"),
+        ([_head(0, 0, offset=-40)], "at most 31, got -40"),
+        ([replace(_head(0, 0), head=Head("encoder.self", 0, 0))], "decoder.self, got enc.0.0"),
+        ([_head(0, 0, "punctuation", is_gated=True)], "kind offset, got punctuation"),
+        ([_head(1, 0, "copy"), _head(1, 1, "tell", label=None, evidence=0.0)], "before dec.1.0"),
+        ([_head(0, 0), _head(0, 1)], "needed with evidence 3, needed with evidence 3"),
+        ([_head(0, n, purpose="undo") for n in (0, 1)], "two that undo each other, got undo"),
+        ([_head(0, 0), _head(0, 1, purpose="noise")], "needed with evidence 3, noise"),
+    ],
+)
+def test_a_program_that_no_weights_can_be_is_refused(planted: list[Planted], words: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(words)):
+        Program(tuple(planted), layers=2)
+
+
+def test_none_of_three_heads_that_back_up_each_other_is_worth_anything_alone() -> None:
+    program = Program(tuple(_head(0, n, purpose="backup") for n in range(3)), layers=1)
+    heads, texts = [each.head for each in program.planted], program.texts(20, seed=0)
+    alone, *_, together = program.effects(texts, [heads[:1], heads[:2], heads])
+    assert alone == pytest.approx(0, abs=1e-9) and together > 0.5

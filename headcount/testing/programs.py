@@ -26,7 +26,7 @@ from typing import Any, Literal, final
 import numpy as np
 from jaxtyping import Float, Int
 
-from headcount.core import Head
+from headcount.core import Head, amount
 
 Kind = Literal["offset", "first", "punctuation", "rare", "mean", "copy", "tell", "idle"]
 """What a head looks at: the key at an offset; the first token; the last punctuation mark; the
@@ -93,7 +93,7 @@ class Planting:
         for each in self.planted:
             head, bits = each.head, (each.bit, each.label or 0)
             if not (head.layer < self.layers and head.index < self.heads):
-                size = f"{self.layers} layers of {self.heads} heads"
+                size = f"{amount(self.layers, 'layer')} of {amount(self.heads, 'head')}"
                 raise ValueError(f"Expected a head of {size}, got {head}. Name another one.")
             if head in found:
                 raise ValueError(f"Expected one thing that {head} does, got two. Name it once.")

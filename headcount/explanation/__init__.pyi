@@ -35,6 +35,7 @@ from .result import ExplanationRecord as ExplanationRecord
 from .result import JointRow as JointRow
 from .result import LayersRow as LayersRow
 from .result import LookRow as LookRow
+from .result import PositionRow as PositionRow
 from .result import PromptRow as PromptRow
 from .result import ReasonRow as ReasonRow
 from .result import WrittenRow as WrittenRow

@@ -7,6 +7,7 @@ import numpy as np
 
 from headcount.core import Block, Document, Head, Heading, Table, Text, Warned, amount, sorted_by
 from headcount.explanation.circuits_document import circuit_blocks, stable_words
+from headcount.explanation.positions_document import position_blocks
 from headcount.explanation.reasons_document import reason_blocks
 from headcount.explanation.result import EffectRow, Explained
 from headcount.explanation.together_document import effect_maps, together_blocks, words_of
@@ -36,6 +37,7 @@ def explanation_document(found: Explained) -> Document:
             *_parts(found),
             *_written(found),
             *reason_blocks(found),
+            *position_blocks(found),
             *together_blocks(found),
             *_layers(found),
             *circuit_blocks(found),

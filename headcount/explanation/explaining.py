@@ -33,6 +33,7 @@ from headcount.explanation.effects import EFFECTS
 from headcount.explanation.matryoshka import learned
 from headcount.explanation.options import ExplainOptions
 from headcount.explanation.plan import Plan, Singles
+from headcount.explanation.positions import HEADS, positions_of
 from headcount.explanation.prompts import Prompt, prompts_of
 from headcount.explanation.reader import Reader
 from headcount.explanation.reason_rows import looks_of
@@ -181,7 +182,8 @@ def _explained(
         tuple(singles.layers()),
         tuple(singles.prompts()),
         tuple(_written(reader, plan.loaded, plan.cases, rows)),
-        *looks_of(plan, _best(singles), progress),
+        *looks_of(plan, _best(singles, plan.options.reasons), progress),
+        positions_of(plan, _best(singles, HEADS), progress),
     )
     if ends:
         ranked = [*rankings(singles, given), *learned(ends[0], progress)]
@@ -190,10 +192,10 @@ def _explained(
     return found
 
 
-def _best(singles: Singles) -> list[Head]:
+def _best(singles: Singles, number: int) -> list[Head]:
     """The heads with the largest effects, by the first effect that was measured."""
     plan, (first, *_) = singles.plan, singles.effects.values()
-    return [plan.heads[number] for number in falling(abs(first.mean(0)))[: plan.options.reasons]]
+    return [plan.heads[number] for number in falling(abs(first.mean(0)))[:number]]
 
 
 def _elsewhere(elsewhere: Sequence[Prompt], options: ExplainOptions) -> Sequence[Prompt]:
@@ -292,6 +294,7 @@ def _signed(
         "learners": options.learners if options.steps else None,
         "draws": options.draws,
         "at": options.at,
+        "each_position": options.each_position or None,
         "query": options.query,
         "key": options.key,
         "first": options.first or None,

@@ -44,6 +44,8 @@ class ExplainOptions:
     at: str | None = None
     """Tokens at which heads are replaced: those of a word of the prompt, wherever it stands, or
     last, where the prediction is made; all by default."""
+    each_position: bool = False
+    """Replace the ten best heads at each token alone, too."""
     query: str | None = None
     """Word that may not look at --key; by default the tokens that predict."""
     key: str | None = None
@@ -82,6 +84,11 @@ class ExplainOptions:
             raise InputError(
                 f"Expected heads that are replaced at all tokens for {'a circuit' * self.circuit}"
                 f"{'attribution' * (not self.circuit)}, got --at {self.at!r}. Leave one out."
+            )
+        if self.at is not None and self.each_position:
+            raise InputError(
+                f"Expected heads that are replaced at each token or at some, got --each-position "
+                f"and --at {self.at!r}. Leave one out."
             )
         if self.circuit and self.heads:
             raise InputError(

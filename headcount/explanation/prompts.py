@@ -67,6 +67,22 @@ class Prompt:
             check_unicode(text or "", f"the {name}", f"{self.origin}: ")
 
 
+TARGET, RIVAL = "target", "rival"
+"""What words are called that are other ones in every prompt."""
+
+
+def named_word(prompt: Prompt, word: str, several: bool) -> str:
+    """A word of a prompt; that of its target or rival by this name, if there are several prompts.
+
+    >>> named_word(Prompt("When Mary and John", " Mary"), "Mary", True)
+    'target'
+    """
+    for name, text in ((TARGET, prompt.target), (RIVAL, prompt.against or "")):
+        if several and word.strip() == text.strip():
+            return name
+    return word.strip()
+
+
 _NEEDED = ("prompt", "target")
 _NAMES = tuple(field.name for field in fields(Prompt) if field.name != "origin")
 

@@ -15,14 +15,13 @@ from jaxtyping import Float
 
 from headcount.core import Head, Progress, falling, spread
 from headcount.explanation.plan import Plan
+from headcount.explanation.prompts import named_word
 from headcount.explanation.reasons import Scored, scored
 from headcount.explanation.result import LookRow, ReasonRow
 from headcount.explanation.runs import Case
 
 PAIRED = 6
 """Number of the largest writers of a query, and of a key, whose pairs are kept."""
-TARGET, RIVAL = "target", "rival"
-"""What words are called that are other ones in every prompt."""
 
 
 def looks_of(
@@ -61,22 +60,16 @@ def _of_prompt(plan: Plan, heads: Sequence[Head], case: Case) -> dict[Head, Scor
 def _look(plan: Plan, head: Head, scored_N: Sequence[Scored]) -> LookRow:
     """Where a head looks in most prompts."""
     pairs = zip(plan.cases, scored_N, strict=True)
-    words = Counter(_word(case, each.key, len(plan.cases) > 1) for case, each in pairs)
+    words = Counter(
+        named_word(case.prompt, case.text.words[case.text.word_of[each.key]], len(plan.cases) > 1)
+        for case, each in pairs
+    )
     ((word, number),) = words.most_common(1)
     above_N = np.array([each.score - each.mean for each in scored_N])
     weight, score = (
         float(np.mean([getattr(each, name) for each in scored_N])) for name in ("weight", "score")
     )
     return LookRow(str(head), word, number, weight, score, *plan.blocks.within(above_N))
-
-
-def _word(case: Case, place: int, is_general: bool) -> str:
-    """The word at a place; that of a target or rival by its name, if there are several prompts."""
-    word = case.text.words[case.text.word_of[place]].strip()
-    for name, text in ((TARGET, case.prompt.target), (RIVAL, case.prompt.against or "")):
-        if is_general and word == text.strip():
-            return name
-    return word
 
 
 def _reasons(plan: Plan, head: Head, scored_N: Sequence[Scored]) -> Iterator[ReasonRow]:

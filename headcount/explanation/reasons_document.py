@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from headcount.core import Block, Heading, Table, Text, sorted_by
-from headcount.explanation.reason_rows import RIVAL, TARGET
+from headcount.explanation.prompts import RIVAL, TARGET
 from headcount.explanation.result import Explained, LookRow, ReasonRow
 from headcount.numbers import nats, within
 from headcount.results import select

@@ -193,6 +193,28 @@ class ReasonRow:
 
 @final
 @dataclass(frozen=True)
+class PositionRow:
+    """The effect of a head at one token."""
+
+    head: str
+    """Name of the head."""
+    effect: str
+    """Name of the effect."""
+    place: int
+    """Place of the token, counted from the prompt's end: −1 is the last."""
+    token: str
+    """Its word, in most prompts; `target` and `rival` stand for those words, and it is empty where
+    prompts differ."""
+    value: float
+    """What is lost if the head is replaced at this token alone, in nats; the mean over prompts."""
+    low: float
+    """Lower end of the 95 % interval (Student, over blocks of prompts); NaN below 8 of them."""
+    high: float
+    """Upper end."""
+
+
+@final
+@dataclass(frozen=True)
 class PromptRow:
     """One prompt and what the model predicts."""
 
@@ -282,6 +304,10 @@ class Explained(Result[ExplanationRecord]):
     )
     """A row for each writer of these heads' queries, and of their keys, and for the largest pairs
     of both."""
+    positions: tuple[PositionRow, ...] = table(
+        "positions.parquet", "the effects of heads at each token", default=()
+    )
+    """A row for each of the best heads, each token and effect, if it was asked for."""
     faithfulness: tuple[FaithfulnessRow, ...] = table(
         "faithfulness.parquet", "what is left with the best heads only", default=()
     )

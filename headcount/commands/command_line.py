@@ -16,10 +16,13 @@ from headcount import __version__
 from headcount.commands.console import plain_console, quietly
 from headcount.commands.stopping import advice, stoppable, tell_launcher
 from headcount.core import (
+    REPAIR,
     Capability,
     InputError,
+    PluginError,
     accepting,
     amount,
+    blamed,
     capabilities,
     capability_registry,
     check_is_no_pipe,
@@ -32,6 +35,7 @@ from headcount.core import (
     listing,
     load_plugins,
     meet,
+    origin_of_module,
     part,
     processes,
     release,
@@ -369,12 +373,18 @@ def _run(arguments: list[str]) -> int:
             if record is not None and is_main and status == 0:
                 sys.stdout.write(record.read_text(encoding="utf-8"))
             return status
-        except (Exception, KeyboardInterrupt) as error:
+        except (Exception, KeyboardInterrupt, SystemExit) as error:
             if stop.number is not None or isinstance(error, KeyboardInterrupt):
                 # An import that is interrupted may end with an error of its own.
                 errors.print(f"headcount: stopped; {_after_stop(words)}", style="yellow")
                 return stop.status
+            if isinstance(error, SystemExit) and not error.code:  # help, which was printed
+                raise
             reported = str(error) if isinstance(error, InputError) else advice(error, options)
+            if reported is None and (failed := blamed(error)) is not None:
+                reported = str(failed)
+            if reported is None and isinstance(error, SystemExit):  # the parser, which said why
+                raise
             tell_launcher(format_exc() if reported is None else reported)
             if reported is None:
                 raise
@@ -392,6 +402,12 @@ def _finish(command: "Command") -> tuple[int, bool]:
     _silence_transformers()
     meet()
     status, is_main = command.run(), is_main_process()
+    if not isinstance(status, int):
+        kind = type(command)
+        raise PluginError(
+            f"Expected the status of the command {kind.__name__} of the plug-in "
+            f"{origin_of_module(kind.__module__)} (0 if all is well), got {status!r:.80}. {REPAIR}"
+        )
     if not is_alone():
         processes().destroy_process_group()
     return status, is_main

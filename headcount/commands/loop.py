@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, cast, get_args
@@ -20,6 +20,7 @@ from headcount.commands.console import (
     shown,
 )
 from headcount.core import (
+    ChangedModelError,
     Document,
     InputError,
     ResumePolicy,
@@ -133,8 +134,12 @@ class Measuring(Command, Generic[Read, Found]):
         if policy is ResumePolicy.OVERWRITE:  # once all input is read
             self.start_over()
         wait_for_everyone()
-        with shown() as progress:
-            found = self.measure(read, progress)
+        try:
+            with shown() as progress, _unchanged(read):
+                found = self.measure(read, progress)
+        except ChangedModelError:
+            self.start_over()  # what was measured on the changed model is not resumed
+            raise
         if is_main_process():
             self._finish(read, found)
         wait_for_everyone()
@@ -236,6 +241,18 @@ def naming_report(out: object) -> Iterator[None]:
             f"again: {again}"
         )
         raise
+
+
+def _unchanged(read: object) -> ExitStack:
+    """Check at the end that no task of a plug-in changed a model, among what a command has read."""
+    parts, stack = read if isinstance(read, tuple) else (read,), ExitStack()
+    splits = [part for part in parts if isinstance(part, tasks.TaskSplits)]
+    given = [*parts, *(each for part in splits for each in part.measured.values())]
+    for origin in {each.its_origin for each in given if isinstance(each, tasks.Task)}:
+        for loaded in parts:
+            if isinstance(loaded, models.Loaded):
+                stack.enter_context(models.unchanged(loaded, origin))
+    return stack
 
 
 def _facts(read: object) -> dict[str, str]:

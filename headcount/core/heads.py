@@ -33,6 +33,17 @@ class LayerId(NamedTuple):
     layer: int
 
 
+def layer_name(place: object) -> str:
+    """A layer as it is named, `enc.3`; anything else that somebody gave as it is written.
+
+    >>> layer_name(LayerId("encoder.self", 3)), layer_name(("nowhere", 3))
+    ('enc.3', "('nowhere', 3)")
+    """
+    if isinstance(place, tuple) and len(place) == 2 and place[0] in SITES:
+        return f"{SITES[place[0]]}.{place[1]}"
+    return repr(place)
+
+
 _NUMBER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
 

@@ -1,4 +1,4 @@
-"""Plug-ins: code of others that a process may load, where it is from, and the error if it fails.
+"""Plug-ins: code of others that a process may load, and where it is from.
 
 The environment variable `HEADCOUNT_PLUGINS` lists them all, separated as paths are: files
 (`my.py`), names of installed packages, and `installed` for every installed package that has entry
@@ -9,24 +9,27 @@ load the same plug-ins. No model, data, run folder or page can add to it.
 
 import os
 import sys
-import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from hashlib import sha256
 from importlib.metadata import Distribution, EntryPoint, entry_points
 from importlib.util import module_from_spec, spec_from_file_location
-from io import StringIO
 from pathlib import Path
-from threading import Lock, Thread
-from typing import Any, TypeVar, cast, final
+from types import TracebackType
+from typing import Any
 
-from headcount import __version__
-from headcount.core.errors import InputError, UnsuitedError
-from headcount.core.wording import amount
+from headcount.core.guarding import (
+    OURS,
+    REPAIR,
+    Origin,
+    PluginError,
+    PluginWarning,
+    guarded,
+    what_failed,
+)
 
 API = "1.0"
 """The API that plug-ins are written for; a change that breaks them raises the first number."""
@@ -37,179 +40,13 @@ CHANGES: Mapping[int, str] = {1: "It is the first."}
 SUPPORTED = (1,)
 """First numbers of the API whose plug-ins run."""
 
-PATIENCE = 30.0
-"""Seconds after which a run says which plug-in it waits for; then after twice as many, and on."""
-
-REPAIR = "Repair it, or leave it out."
-"""What to do with a plug-in that fails."""
-
 VARIABLE, INSTALLED = "HEADCOUNT_PLUGINS", "installed"
 
 
-class PluginError(InputError):
-    """A plug-in can't be loaded, or does not do what it should; the message names it."""
-
-    thing: object = None
-    """What failed, so that it can be left out; None if that is unknown."""
-
-
-class ChangedModelError(PluginError):
-    """A plug-in changed the model, so that nothing more can be measured on it."""
-
-
-class PluginWarning(UserWarning):
-    """A plug-in is left out; the message names it."""
-
-
-@final
-@dataclass(frozen=True)
-class Origin:
-    """Where something is from: headcount, an installed package, a file, or a module."""
-
-    name: str
-    version: str = ""
-    """Version of a package; the first digits of a file's hash."""
-
-    def __str__(self) -> str:
-        return f"{self.name} {self.version}".strip()
-
-
-OURS = Origin("headcount", __version__)
-"""Origin of what headcount brings."""
-
-Thing = TypeVar("Thing")
-_END = object()
 _loading: ContextVar[Origin | None] = ContextVar("loading", default=None)
 _files: dict[str, Origin | None] = {}
 _modules: dict[str, Origin] = {}
 """The files that were run, by the names that their modules have."""
-
-
-@final
-class _Waits:
-    """The plug-ins that a run waits for, and a thread that names those that take long.
-
-    It looks once in a while and ends when nothing is left, so that guarding short calls is cheap.
-    """
-
-    def __init__(self) -> None:
-        self._lock, self._watching = Lock(), Thread()
-        self._begun: dict[object, tuple[str, float]] = {}
-
-    @contextmanager
-    def waiting(self, text: str) -> Iterator[None]:
-        """A block that runs code of a plug-in."""
-        key = object()
-        with self._lock:
-            self._begun[key] = text, time.monotonic()
-            if not self._watching.is_alive():
-                self._watching = Thread(target=self._watch, name="plug-ins", daemon=True)
-                self._watching.start()
-        try:
-            yield
-        finally:
-            self._begun.pop(key, None)
-
-    def _watch(self) -> None:
-        named: dict[object, float] = {}
-        while True:
-            time.sleep(PATIENCE / 10)
-            with self._lock:
-                begun = dict(self._begun)
-                if not begun:
-                    self._watching = Thread()
-                    return
-            for key, (text, start) in begun.items():
-                seconds = time.monotonic() - start
-                if seconds >= named.get(key, PATIENCE):
-                    named[key] = 2 * seconds
-                    warnings.warn(f"{text} ({seconds:.0f} s so far)", PluginWarning, stacklevel=1)
-
-
-_waits = _Waits()
-
-
-@contextmanager
-def guarded(origin: Origin, doing: str, thing: object = None) -> Iterator[None]:
-    """Turn whatever a plug-in raises, or its exit, into a sentence that names it.
-
-    What it prints is a warning, since `--json` prints a record there, and so is that it takes long.
-    What is ours is left alone.
-
-    Args:
-        origin: Where the code is from.
-        doing: What it should do, as in "be imported".
-        thing: What does it, which an error names so that it can be left out.
-
-    Raises:
-        PluginError: If the plug-in raises or exits.
-    """
-    if origin == OURS:
-        yield
-        return
-    printed = StringIO()
-    try:
-        with (
-            redirect_stdout(printed),
-            _waits.waiting(f"waiting for the plug-in {origin} to {doing}"),
-        ):
-            yield
-    except UnsuitedError:
-        raise
-    except PluginError as error:
-        error.thing = error.thing or thing
-        raise
-    except InputError as error:
-        failed = PluginError(f"The plug-in {origin} could not {doing}. {error}")
-        failed.thing = thing
-        raise failed from error
-    except (Exception, SystemExit) as error:
-        what = f"{type(error).__name__}: {error}".removesuffix(".").removesuffix(": ")
-        failed = PluginError(
-            f"Expected the plug-in {origin} to {doing}, got {what}{_line(error)}. {REPAIR}"
-        )
-        failed.thing = thing
-        raise failed from error
-    finally:
-        if lines := printed.getvalue().splitlines():
-            text = f"the plug-in {origin} printed {amount(len(lines), 'line')}: {lines[0]:.80}"
-            warnings.warn(text, PluginWarning, stacklevel=3)
-
-
-def no_number(what: str, origin: Origin, num: int, of: int) -> str:
-    """A sentence about numbers of a plug-in that are NaN.
-
-    >>> no_number("mine", Origin("my.py"), 1, 144)
-    'mine of the plug-in my.py has no number (NaN) for 1 of 144 heads'
-    """
-    return f"{what} of the plug-in {origin} has no number (NaN) for {num} of {amount(of, 'head')}"
-
-
-def guarded_each(origin: Origin, doing: str, items: Iterable[Thing]) -> Iterator[Thing]:
-    """The items that a plug-in yields, each guarded; who consumes them is not.
-
-    Raises:
-        PluginError: If the plug-in raises or exits.
-    """
-    items = iter(items)
-    while True:
-        with guarded(origin, doing):
-            found = next(items, _END)
-        if found is _END:
-            return
-        yield cast("Thing", found)
-
-
-def _line(error: BaseException) -> str:
-    """The innermost line of the plug-in that an error came through: it is the first not of ours."""
-    trace, top, found = error.__traceback__, "", ""
-    while trace is not None:
-        name = str(trace.tb_frame.f_globals.get("__name__")).partition(".")[0]
-        top = top or (name if name not in ("headcount", "importlib") else "")
-        if name == top:
-            found = f" ({Path(trace.tb_frame.f_code.co_filename).name}, line {trace.tb_lineno})"
-        trace = trace.tb_next
-    return found
 
 
 def listed() -> tuple[str, ...]:
@@ -342,6 +179,19 @@ def origin_named(plugin: str) -> Origin:
     return next(each for each in packages() if each.name == plugin)
 
 
+def blamed(error: BaseException) -> PluginError | None:
+    """The error that a plug-in failed, if another error came through its code unguarded."""
+    tops = {each.module.partition(".")[0]: origin_of(each) for each in entries()}
+    trace: TracebackType | None = error.__traceback__
+    while trace is not None:
+        module = str(trace.tb_frame.f_globals.get("__name__"))
+        if (origin := _modules.get(module) or tops.get(module.partition(".")[0])) is not None:
+            what = what_failed(error.with_traceback(trace))
+            return PluginError(f"Expected the plug-in {origin} to work, got {what}. {REPAIR}")
+        trace = trace.tb_next
+    return None
+
+
 def signed_origins(found: Iterable[Origin]) -> str | None:
     """The plug-ins among some origins, as a part of a signature; None without any."""
     names = dict.fromkeys(f"{each.name}@{each.version}" for each in found if each != OURS)
@@ -384,12 +234,17 @@ def check_api(origin: Origin, module: str) -> None:
         (str(vars(each)["API"]) for each in around if each and "API" in vars(each)), "1.0"
     )
     number = int(declared.partition(".")[0]) if declared.partition(".")[0].isdigit() else 0
+    later = " ".join(text for key, text in CHANGES.items() if key > number)
+    why = later if number in CHANGES else "This version of headcount does not know it."
+    text = f"{origin}, which is written for {declared}. {why}"
     if number not in SUPPORTED:
-        later = [text for key, text in CHANGES.items() if key > number]
-        why = (
-            " ".join(later) if number in CHANGES else "This version of headcount does not know it."
-        )
         raise PluginError(
-            f"Expected a plug-in for the API {API}, got {origin}, which is written for "
-            f"{declared}. {why} Install another version of the plug-in or of headcount."
+            f"Expected a plug-in for the API {API}, got {text} Install another version of the "
+            "plug-in or of headcount."
+        )
+    if later:
+        warnings.warn(
+            f"the API is {API}, and the next version of headcount may refuse {text}",
+            PluginWarning,
+            stacklevel=3,
         )

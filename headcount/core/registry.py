@@ -32,12 +32,9 @@ from importlib.metadata import EntryPoint
 from typing import Any, Generic, TypeVar, final
 
 from headcount.core.errors import InputError
+from headcount.core.guarding import OURS, Origin, PluginError, PluginWarning
 from headcount.core.options import check_known
 from headcount.core.plugins import (
-    OURS,
-    Origin,
-    PluginError,
-    PluginWarning,
     entries,
     load_plugins,
     loaded_entry,

@@ -112,8 +112,7 @@ class File:
         else:
             found = form.rows(self, max(numbers) + 1 if numbers else None)
         if form is not LINES and (plugin := FORMATS.origin(form)) != OURS:
-            pairs = ((str(origin), row) for origin, row in found)
-            found = guarded_each(plugin, f"read {path}", pairs)
+            found = guarded_each(plugin, f"read {path}", map(_pair, found))
         for origin, row in found:
             if not isinstance(row, Mapping):
                 way = (
@@ -327,3 +326,14 @@ FORMATS: Registry[Format] = Registry(
     },
 )
 """Tables, by their endings."""
+
+
+def _pair(found: Any) -> Row:
+    """What a plug-in's format yields, if that is where a row is from and its cells.
+
+    Raises:
+        InputError: if it is not.
+    """
+    if not (isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], Mapping)):
+        raise InputError(f"Expected pairs of an origin and a dict of cells, got {found!r:.80}")
+    return str(found[0]), found[1]

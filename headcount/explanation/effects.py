@@ -27,7 +27,17 @@ from typing import TYPE_CHECKING, ClassVar, Literal, final
 import numpy as np
 from jaxtyping import Float
 
-from headcount.core import OURS, REPAIR, Head, InputError, Registry, amount, guarded
+from headcount.core import (
+    OURS,
+    REPAIR,
+    Head,
+    InputError,
+    LayerId,
+    Registry,
+    amount,
+    guarded,
+    layer_name,
+)
 from headcount.explanation.result import EffectWords
 
 if TYPE_CHECKING:
@@ -78,6 +88,24 @@ class Direct(Effect):
         Returns:
             None where it is not exact for this model.
         """
+
+    @final
+    def given(self, prompt: "PromptRuns") -> "Attribution | None":
+        """What `of` returns; that of a plug-in is guarded and checked.
+
+        Raises:
+            PluginError: if it fails, or returns other than a finite number for each head.
+        """
+        with guarding(type(self)):
+            found = self.of(prompt)
+            if not _is_ours(type(self)) and (found is not None or self.instead is None):
+                heads = {
+                    layer: each.shape[1]
+                    for run in prompt.clean
+                    for layer, each in run.outputs.items()
+                }
+                _check_added(found, heads)
+        return found
 
 
 class Replacement(Effect):
@@ -138,6 +166,31 @@ def guarding(effect: type[Effect]) -> Iterator[None]:
 
 def _is_ours(effect: type[Effect]) -> bool:
     return effect.__module__.startswith(f"{OURS.name}.")
+
+
+def _check_added(found: object, num_heads: Mapping[LayerId, int]) -> None:
+    """Check that there is a finite number for each head.
+
+    Raises:
+        InputError: if there is not.
+    """
+    heads, got = getattr(found, "heads", None), ""
+    if not isinstance(heads, Mapping):
+        got = type(found).__name__
+    elif unknown := [layer for layer in heads if layer not in num_heads]:
+        got = f"numbers of {layer_name(unknown[0])}, which the model lacks"
+    else:
+        for layer, number in num_heads.items():
+            each = np.asarray(heads.get(layer, ()))
+            if each.shape != (number,) or each.dtype.kind not in "fiu":
+                got = f"{each.dtype} of shape {each.shape} for {layer_name(layer)}"
+            elif not np.isfinite(each).all():
+                got = f"NaN or infinity in {layer_name(layer)}"
+    if got:
+        raise InputError(
+            f"Expected an Attribution whose `heads` have a finite number for each head of every "
+            f"layer, got {got}. {REPAIR}"
+        )
 
 
 def _check_outputs(found: "Outputs | None", clean: "Outputs") -> None:

@@ -12,7 +12,7 @@ from headcount.explanation.attribution import Attribution
 from headcount.explanation.blocks import Blocks
 from headcount.explanation.changes import Outputs
 from headcount.explanation.circuit_rows import SIGNED, Order
-from headcount.explanation.effects import EFFECTS, Direct, Effect, Replacement, guarding
+from headcount.explanation.effects import EFFECTS, Direct, Effect, Replacement
 from headcount.explanation.options import ExplainOptions
 from headcount.explanation.prompt_runs import PromptRuns, mean_outputs
 from headcount.explanation.result import SPLIT_FROM, EffectRow, LayersRow, PromptRow
@@ -272,8 +272,7 @@ def _of_prompt(plan: Plan, case: Case) -> _OfPrompt:
             effects[effect.name] = effect.lost(runs, [[head] for head in plan.heads])
             continue
         name, found = _direct(effect, runs)
-        with guarding(type(effect)):
-            effects[name] = found.of(plan.heads)
+        effects[name] = found.of(plan.heads)
         parts |= {(name, part): value for part, value in found.parts.items()}
         logit = found.logit if found.parts else logit
     knockout, ranges = plan.knockout, plan.ranges()
@@ -285,9 +284,7 @@ def _of_prompt(plan: Plan, case: Case) -> _OfPrompt:
 def _direct(effect: Effect, runs: PromptRuns) -> tuple[str, Attribution]:
     """A direct effect and its name, or those of the effect in its place."""
     while isinstance(effect, Direct):
-        with guarding(type(effect)):
-            found = effect.of(runs)
-        if found is not None:
+        if (found := effect.given(runs)) is not None:
             return effect.name, found
         assert effect.instead is not None, f"{effect.name} can't be measured, nor another instead"
         effect = EFFECTS[effect.instead]()

@@ -19,7 +19,6 @@ from headcount.core import (
     OURS,
     PLACE,
     REPAIR,
-    SITES,
     ChangedModelError,
     Heads,
     HeadTable,
@@ -31,6 +30,7 @@ from headcount.core import (
     Progress,
     UnsuitedError,
     guarded,
+    layer_name,
     no_number,
     options_of,
     signed_origins,
@@ -151,6 +151,7 @@ class _Assessing:
     def run(self) -> Assessment:
         """Measure every score in order; one that fails or does not suit leaves the others alone."""
         record, columns, seconds = self._about(), dict[str, np.ndarray](), dict[str, float]()
+        failed: InputError | None = None
         file = self.context.state and self.context.state / MEASURED_SCORES
         done = Kept(file, self.context.key, "the scores of an interrupted run", _Part)
         for number, each in enumerate(self.scores):
@@ -158,8 +159,7 @@ class _Assessing:
             try:
                 found = done.once(name, partial(self._part, each))
             except (PluginError, UnsuitedError) as error:
-                if len(self.scores) == 1:
-                    raise
+                failed = failed or error
                 record = replace(record, warnings=(*record.warnings, str(error)))
                 if isinstance(error, ChangedModelError):
                     record = self._without(record, self.scores[number + 1 :])
@@ -174,6 +174,8 @@ class _Assessing:
                 **{fact: getattr(found.record, fact) for fact in found.facts},
             )
             seconds[each.name] = done.seconds[name]
+        if failed is not None and not record.methods:
+            raise failed
         record = replace(record, seconds=seconds)
         return Assessment(record, HeadTable.of(self.loaded.heads, columns))
 
@@ -348,13 +350,13 @@ def _numbers(scores: object, key: str, heads: Heads, origin: Origin) -> Scores:
     if not isinstance(scores, Mapping):
         wrong = f"got {type(scores).__name__}"
     elif unknown := [place for place in scores if place not in sizes]:
-        wrong = f"got numbers of {_named(unknown[0])}, which the model lacks"
+        wrong = f"got numbers of {layer_name(unknown[0])}, which the model lacks"
     else:
         for place, size in sizes.items():
             each = torch.as_tensor(scores.get(place, ())).detach().cpu()
             if each.shape != (size,) or each.is_complex() or each.dtype == torch.bool:
                 kind = str(each.dtype).removeprefix("torch.")
-                wrong = f"got {kind} of shape {tuple(each.shape)} for {_named(place)}"
+                wrong = f"got {kind} of shape {tuple(each.shape)} for {layer_name(place)}"
                 break
             found[place] = each.double()
     if wrong:
@@ -363,10 +365,3 @@ def _numbers(scores: object, key: str, heads: Heads, origin: Origin) -> Scores:
             f"each (site, layer), {wrong}. {REPAIR}"
         )
     return found
-
-
-def _named(place: object) -> str:
-    """A layer as it is named: `enc.3`; anything else as it is written."""
-    if isinstance(place, tuple) and len(place) == 2 and place[0] in SITES:
-        return f"{SITES[place[0]]}.{place[1]}"
-    return repr(place)

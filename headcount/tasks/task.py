@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int, Int64, Shaped
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import MAX_TOKENS, InputError, Steps, signed_origins, silent_steps
+from headcount.core import MAX_TOKENS, InputError, Origin, Steps, signed_origins, silent_steps
 from headcount.corpora import (
     Columns,
     ColumnSpec,
@@ -136,8 +136,8 @@ class TaskBatch(Movable):
         """The batch `times` times in a row, as if there were more examples."""
         shift = torch.arange(times, device=self.example_R.device) * self.num_examples
         return TaskBatch(
-            {name: _tiled(tensor, times) for name, tensor in self.inputs.items()},
-            {name: _tiled(tensor, times) for name, tensor in self.labels.items()},
+            {name: torch.cat([tensor] * times) for name, tensor in self.inputs.items()},
+            {name: torch.cat([tensor] * times) for name, tensor in self.labels.items()},
             (shift[:, None] + self.example_R).flatten(),
             self.index_E.repeat(times),
         )
@@ -170,6 +170,7 @@ class Answers:
 
 
 Distils = Literal["answers", "embeddings"]
+"""What can be distilled: one of several at each place (logits), or embeddings."""
 
 
 @final
@@ -211,8 +212,7 @@ class Task(ABC):
     """Whether the score is over more than a forward pass gives, made by an evaluation on request:
     texts that the model writes, or what it finds in a search."""
     distils: ClassVar[Distils | None] = None
-    """What `answers` returns: one of several at each place (logits), or embeddings; None if a model
-    can't learn from another's output here."""
+    """What `answers` returns; None if a model can't learn from another's output here."""
     outcome_shape: tuple[int, ...] = ()
     """Shape of the outcome of one example; empty for one number."""
     by_example: ClassVar[tuple[str, ...]] = ()
@@ -246,8 +246,13 @@ class Task(ABC):
     @property
     def signature(self) -> str:
         """The score's full name: the metric, and whatever else a score of that name depends on."""
-        plugin = signed_origins([TASKS.origin(self)])
-        return self.metric if plugin is None else f"{self.metric} of {plugin}"
+        plugin = signed_origins([self.its_origin])
+        return f"{self.metric} of {plugin}" if plugin else self.metric
+
+    @property
+    def its_origin(self) -> Origin:
+        """Where the task is from."""
+        return TASKS.origin(self)
 
     @property
     def signed_options(self) -> Mapping[str, object]:
@@ -390,7 +395,3 @@ class Task(ABC):
             f"Expected a task that can be trained on, which has `length_N` and `batch`, got "
             f"{self.name}, which makes only its own batches."
         )
-
-
-def _tiled(tensor: Tensor, times: int) -> Tensor:
-    return tensor.repeat(times, *[1] * (tensor.ndim - 1))

@@ -22,7 +22,7 @@ from typing import Any, Literal, final
 import numpy as np
 from jaxtyping import Float
 
-from headcount.core import Document, Table, Text, amount, check_known
+from headcount.core import Document, InputError, Table, Text, amount, check_known, what_failed
 
 Kind = Literal["laws", "truth", "nulls", "words"]
 """What a check asks: what always holds, what is known, what chance does, or how it is worded."""
@@ -145,8 +145,10 @@ def _outcome(its: Check, thing: object, reason: str | None) -> Outcome:
         state, saw = "left out", str(why)
     except Failed as failure:
         state, saw = "failed", str(failure)
+    except InputError as error:
+        state, saw = "failed", str(error)
     except (Exception, SystemExit) as error:
-        state, saw = "failed", f"{type(error).__name__}: {error}"
+        state, saw = "failed", what_failed(error)
     if reason is not None:
         if state == "failed":
             state = "expected"

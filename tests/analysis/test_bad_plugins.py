@@ -4,8 +4,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, final
 
+import numpy as np
 import pytest
 import torch
 from jaxtyping import Float, Int
@@ -14,7 +16,7 @@ from torch import Tensor
 import headcount
 from headcount import ExplainOptions
 from headcount.core import ChangedModelError, PluginError
-from headcount.explanation import EFFECTS, Explained, Replacement
+from headcount.explanation import EFFECTS, Direct, Explained, Replacement
 from headcount.measures import Attention, Sums
 from headcount.models import Loaded
 from headcount.results import Analysis
@@ -223,6 +225,52 @@ def test_an_effect_that_fails_is_left_out_and_the_others_are_kept(
     assert re.search(expected, warning), warning
     with pytest.raises(PluginError, match=expected):
         explained(llama, "halved")
+
+
+class Along(Direct):
+    """The gradient times outputs, under another name."""
+
+    name, label, source = "along", "along", "this test"
+    about = "what the head adds if everything behind it were linear"
+
+    def of(self, prompt: Any) -> Any:
+        return prompt.along([run.outputs for run in prompt.clean])
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda found: 3, "got int. Repair"),
+        (lambda found: None, "got NoneType"),
+        (lambda found: {k: v * np.nan for k, v in found.heads.items()}, "got NaN or infinity in"),
+        (
+            lambda found: {k: v[:1] for k, v in found.heads.items()},
+            r"of shape \(1,\) for dec.1",
+        ),
+        (lambda found: {k: v > 0 for k, v in found.heads.items()}, "got bool of shape"),
+        (lambda found: {**found.heads, "dec.99.1": 1}, "of 'dec.99.1', which the model lacks"),
+    ],
+)
+def test_a_direct_effect_of_other_heads_is_left_out(
+    llama: Loaded, monkeypatch: pytest.MonkeyPatch, change: Any, expected: str
+) -> None:
+    of = Along.of
+
+    def changed(self: Any, prompt: Any) -> Any:
+        found = of(self, prompt)
+        other = change(found)
+        return SimpleNamespace(heads=other) if isinstance(other, dict) else other
+
+    monkeypatch.setattr(Along, "of", changed)
+    headcount.register(Along)
+    try:
+        options = ExplainOptions(effects=("zero", "along"), heads=("dec.0.0",), together=())
+        found = headcount.explain(llama, "The old dog", " moon", options=options)
+    finally:
+        EFFECTS.remove("along")
+    assert found.measured == ("zero",)
+    (warning,) = [each for each in found.record.warnings if "plug-in" in each]
+    assert re.search(expected, warning), warning
 
 
 def test_an_effect_without_words_is_left_out(

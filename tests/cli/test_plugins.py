@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headcount.core import plugins
+from headcount.core import capability_registry, plugins
 from headcount.importance import SCORES
 from headcount.tasks import TASKS
 from tests.cli.conftest import ROOT, headcount
@@ -96,6 +96,47 @@ def test_a_server_loads_what_its_command_names(
     assert "ZeroDivisionError" in errors
     status, shown, _ = headcount("doctor", "--no-plugins", "--plugin", plugin)
     assert status == 0 and "adds dimmed" in shown
+
+
+COMMAND = """
+from dataclasses import dataclass
+import headcount
+from headcount.commands import Command
+from headcount.core import Capability
+
+@dataclass(frozen=True)
+class Mine(Command):
+    def run(self):
+        {code}
+
+about = {{"group": "More", "sentence": "Do it.", "command": f"{{__name__}}:Mine"}}
+headcount.register(Capability(name="mine", **about))
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "expected"),
+    [
+        ("{}['enc.9.9']", 2, "to work, got KeyError: 'enc.9.9' (my.py, line 10). Repair it"),
+        ("import sys; sys.exit(3)", 2, "to work, got SystemExit: 3 (my.py, line 10)"),
+        ("raise SystemExit", None, ""),
+        ("return 'good'", 2, "the status of the command Mine of the plug-in my.py"),
+        ("return None", 2, "(0 if all is well), got None. Repair it"),
+    ],
+)
+def test_a_command_that_fails_is_a_sentence(
+    tmp_path: Path, code: str, status: int | None, expected: str
+) -> None:
+    (tmp_path / "my.py").write_text(COMMAND.format(code=code))
+    try:
+        if status is None:
+            with pytest.raises(SystemExit):
+                headcount("mine", "--plugin", tmp_path / "my.py")
+            return
+        found, _, errors = headcount("mine", "--plugin", tmp_path / "my.py")
+    finally:
+        capability_registry().remove("mine")
+    assert found == status and expected in " ".join(errors.split())
 
 
 def test_a_check_is_shown_and_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

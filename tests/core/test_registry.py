@@ -17,6 +17,7 @@ from headcount.core import (
     PluginWarning,
     Registry,
     guarded,
+    guarding,
     origin_of_module,
     plugins,
 )
@@ -243,8 +244,20 @@ def test_a_plug_in_that_takes_long_is_named(monkeypatch: pytest.MonkeyPatch) -> 
         said.append(text)
         named.set()
 
-    monkeypatch.setattr(plugins, "PATIENCE", 0.01)
-    monkeypatch.setattr(plugins.warnings, "warn", warn)
+    monkeypatch.setattr(guarding, "PATIENCE", 0.01)
+    monkeypatch.setattr(guarding.warnings, "warn", warn)
     with guarded(OURS, "be quick"), guarded(Origin("slow.py", "12ab"), "score heads by slow"):
         assert named.wait(60)
     assert said[0].startswith("waiting for the plug-in slow.py 12ab to score heads by slow (")
+
+
+def test_one_for_an_earlier_api_runs_with_a_warning(
+    file: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("API", "2.0"), ("SUPPORTED", (1, 2)), ("CHANGES", {1: "", 2: "All."})):
+        monkeypatch.setattr(plugins, name, value)
+    code = "@headcount.register" + SHAPE.format(kind="Earlier", name="earlier")
+    file(f"API = '1.0'\n{HEADER}{code}")
+    with pytest.warns(PluginWarning, match="API is 2.0, and .*my.py .* written for 1.0. All."):
+        assert "earlier" in SHAPES
+    SHAPES.remove("earlier")

@@ -170,6 +170,14 @@ def test_scores_survive_an_interruption_by_a_later_one(
         np.testing.assert_array_equal(resumed.columns[key], fresh.columns[key])
 
 
+def test_that_all_scores_fail_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded, task = TASKS["causal-gpt2"]()
+    monkeypatch.setattr(Broken, "of", returning(exiting))
+    monkeypatch.setattr(Place, "of", returning(exiting))
+    with pytest.raises(PluginError, match="to score heads by broken, got SystemExit"):
+        assess(loaded, task, methods=[Broken, Place])
+
+
 def test_what_it_prints_and_lacks_is_a_warning(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headcount import Plan, choose_heads, register
-from headcount.core import PluginError, PluginWarning
+from headcount.core import Head, PluginError, PluginWarning
 from headcount.pruning import METHODS, Ranking, Selection, Trial, curve, method, options_of_method
 from tests.pruning.context import context
 
@@ -75,3 +75,27 @@ def test_a_broken_method_is_a_sentence_and_the_others_stay(
     assert "random" in {each.method for each in points.points} and "last" not in {
         e.method for e in points.points
     }
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (list, "got a list"),
+        (lambda order: None, "got a NoneType"),
+        (lambda order: {"dec.9.9": 1.0}, "got dec.9.9, which is none of them"),
+        (lambda order: {Head("decoder.self", 9, 9): 1.0}, "got dec.9.9, which is none of them"),
+        (lambda order: dict([*order.items()][1:]), "got no enc.1.4"),
+        (lambda order: dict.fromkeys(order, "a"), "got str for enc.1.4"),
+    ],
+)
+def test_an_order_of_other_heads_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, change: Any, expected: str
+) -> None:
+    given, order = context("masked-bert"), Last.order
+    monkeypatch.setattr(Last, "order", lambda *asked: change(order(*asked)))
+    with pytest.raises(PluginError) as found:
+        choose_heads(given.loaded, given.train, "last", keep=2)
+    assert f"The plug-in {__name__} could not choose heads by last. Expected an order" in str(
+        found.value
+    )
+    assert expected in str(found.value)

@@ -9,10 +9,19 @@ import torch
 
 from headcount import register
 from headcount.commands import TaskArguments
-from headcount.core import InputError, PluginError
+from headcount.core import InputError, PluginError, PluginWarning
 from headcount.corpora import Column
 from headcount.importance import Options, assess
-from headcount.tasks import TASKS, Losses, Task, TaskBatch, build, pad_id, text_inputs
+from headcount.tasks import (
+    TASKS,
+    Losses,
+    Task,
+    TaskBatch,
+    build,
+    evaluate,
+    pad_id,
+    text_inputs,
+)
 from tests.tasks.loaded import TASKS as TINY
 
 DATA = {"first": ["a dog runs", "the cat", "old dogs bark loudly"], "wanted": ["3", "2", "4"]}
@@ -81,6 +90,12 @@ def losses(number: int, loss: float = 1.0) -> Callable[..., Any]:
     return lambda *_: Losses(loss * ones_E, ones_E.long(), ones_E)
 
 
+def whole(found: Losses) -> Losses:
+    """The losses as whole numbers, which only tests refuse to make."""
+    object.__setattr__(found, "loss_E", found.loss_E.long())
+    return found
+
+
 @pytest.mark.parametrize(
     ("name", "found", "expected"),
     [
@@ -106,6 +121,44 @@ def test_a_broken_task_is_a_sentence(
     monkeypatch.setattr(Length, name, found)
     with pytest.raises(PluginError, match=expected):
         build("length", loaded, DATA)
+
+
+@pytest.mark.parametrize(
+    ("name", "found", "expected"),
+    [
+        ("losses_of", lambda *_: 1 / 0, "to compute losses of the task length, got ZeroDivision"),
+        ("losses_of", losses(5), r"loss_E of shape \(3,\) for 3 exam.*\(5,\)"),
+        (
+            "losses_of",
+            lambda *_: whole(losses(3)()),
+            "loss_E in floating point from the plug-in .*, got torch.int64",
+        ),
+        ("losses_of", exits, "to compute losses of the task length, got SystemExit: 2"),
+        ("batch", lambda *_: 1 / 0, "to make a batch of the task length, got ZeroDivision"),
+        ("score", lambda *_: [1], "a number as the score from the plug-in .*, got list"),
+        ("score", lambda *_: {}["enc.9.9"], r"got KeyError: 'enc.9.9' \(test_own_tasks.py, line"),
+    ],
+)
+def test_one_that_breaks_later_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, name: str, found: Any, expected: str
+) -> None:
+    """On examples that were not tried first, in copies and in parts of the task too."""
+    loaded, _ = TINY["masked-bert"]()
+    task = build("length", loaded, DATA)
+    part = task.some(np.arange(3)).watched(lambda *_: None)
+    monkeypatch.setattr(Length, name, found)
+    with pytest.raises(PluginError, match=expected):
+        part.score(evaluate(loaded.model, part))
+    assert type(task).__name__ == "Length" and isinstance(part, Length)
+
+
+def test_a_score_that_is_no_number_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded, _ = TINY["masked-bert"]()
+    task = build("length", loaded, DATA)
+    monkeypatch.setattr(Length, "score", lambda *_: float("nan"))
+    expected = rf"distance of the task length of the plug-in {__name__} has no number \(NaN\) on"
+    with pytest.warns(PluginWarning, match=expected):
+        assess(loaded, task, Options(("norm",)))
 
 
 def test_options_from_the_command_line_reach_it_and_are_signed(tmp_path: Any) -> None:

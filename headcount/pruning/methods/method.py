@@ -10,7 +10,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass
 from typing import Any, final
 
-from headcount.core import Head, Plan, UnsuitedError, options_of, sorted_by
+from headcount.core import (
+    Head,
+    Heads,
+    InputError,
+    Plan,
+    UnsuitedError,
+    amount,
+    options_of,
+    sorted_by,
+)
 from headcount.importance import Scores
 from headcount.models import Loaded, plan_for
 from headcount.pruning.budget import Unit, by_site, pruned_heads
@@ -121,7 +130,30 @@ class Ranking(Method):
         """Keep the last heads of the order; an impossible budget raises an error before ranking."""
         by_site(context.units, keep)
         order, heads = self.order(context, keep), context.units.heads
+        _check_order(order, heads)
         stay = set(heads) - set(pruned_heads([*order], context.units, keep))
         plan = plan_for(context.loaded, stay)
         scores = {str(head): score for head, score in order.items() if not math.isnan(score)}
         return Selection(plan, context.loaded, scores)
+
+
+def _check_order(order: object, heads: Heads) -> None:
+    """Check that an order has a number for each head that can be pruned, and for no others.
+
+    Raises:
+        InputError: if it has not.
+    """
+    got = ""
+    if not isinstance(order, Mapping):
+        got = f"a {type(order).__name__}"
+    elif unknown := [each for each in order if not isinstance(each, Head) or each not in heads]:
+        got = f"{unknown[0]!s:.40}, which is none of them"
+    elif lacking := [each for each in heads if each not in order]:
+        got = f"no {lacking[0]}"
+    elif wrong := [each for each, score in order.items() if not isinstance(score, float | int)]:
+        got = f"{type(order[wrong[0]]).__name__} for {wrong[0]}"
+    if got:
+        raise InputError(
+            f"Expected an order with a number for each of {amount(len(heads), 'head')} that can be "
+            f"pruned, got {got}."
+        )

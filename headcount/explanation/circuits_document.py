@@ -31,6 +31,7 @@ from headcount.explanation.circuit_rows import (
     KeptRow,
     StabilityRow,
 )
+from headcount.explanation.paths_document import path_blocks
 from headcount.explanation.result import Explained
 from headcount.explanation.together_document import ranking_label
 from headcount.numbers import nats, percent, within
@@ -52,6 +53,7 @@ def circuit_blocks(found: Explained) -> Iterator[Block]:
         return
     first, *others = complements(found)
     yield from _stable_blocks(found)
+    yield from path_blocks(found)
     yield Heading("A circuit of heads")
     yield Text(smallest(found))
     yield Text(_how(found, first))

@@ -24,6 +24,7 @@ from headcount.core import (
     name_of,
     short_hash,
     silent,
+    sorted_by,
 )
 from headcount.corpora import Corpus, Noted
 from headcount.explanation.attribution import written
@@ -69,6 +70,8 @@ SOUGHT = 4
 """Number of tokens that are looked at for each that is kept; parts of a letter are skipped."""
 NO_TEXT = "\ufffd"
 """What a tokenizer writes for bytes that are no letter by themselves."""
+_OF_CIRCUIT = 40
+"""Largest number of heads of a stable circuit whose looks are explained."""
 TEXTS = 64
 """Largest number of texts over which outputs are averaged."""
 
@@ -189,6 +192,8 @@ def _explained(
         ranked = [*rankings(singles, given), *learned(ends[0], progress)]
         curves = curves_of(ends, ranked, progress)
         found = _with_circuits(found, ends, singles, curves, elsewhere)
+        looks, reasons = looks_of(plan, _of_circuit(found), progress)
+        found = replace(found, looks=found.looks + looks, reasons=found.reasons + reasons)
     return found
 
 
@@ -196,6 +201,14 @@ def _best(singles: Singles, number: int) -> list[Head]:
     """The heads with the largest effects, by the first effect that was measured."""
     plan, (first, *_) = singles.plan, singles.effects.values()
     return [plan.heads[number] for number in falling(abs(first.mean(0)))[:number]]
+
+
+def _of_circuit(found: Explained) -> list[Head]:
+    """The most certain heads of the stable circuit that have no reasons yet."""
+    kept = [row for row in found.stable if row.verdict != "out"]
+    kept = sorted_by(kept, lambda row: row.share, descending=True)[:_OF_CIRCUIT]
+    known = {row.head for row in found.looks}
+    return [Head.parse(row.head) for row in kept if row.head not in known]
 
 
 def _elsewhere(elsewhere: Sequence[Prompt], options: ExplainOptions) -> Sequence[Prompt]:
@@ -289,12 +302,10 @@ def _signed(
         "circuit": options.circuit or None,
         "others": ",".join(options.others) or None,
         "scores": short_hash(given, 8) if scores else None,
-        "reasons": options.reasons,
         "steps": options.steps or None,
         "learners": options.learners if options.steps else None,
         "draws": options.draws,
         "at": options.at,
-        "each_position": options.each_position or None,
         "query": options.query,
         "key": options.key,
         "first": options.first or None,

@@ -69,6 +69,8 @@ class Prompt:
 
 TARGET, RIVAL = "target", "rival"
 """What words are called that are other ones in every prompt."""
+REPEATED = ", "
+"""What stands between a word that a prompt repeats and the number of its time."""
 
 
 def named_word(prompt: Prompt, word: str, several: bool) -> str:

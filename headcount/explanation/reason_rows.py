@@ -15,10 +15,11 @@ from jaxtyping import Float
 
 from headcount.core import Head, Progress, falling, spread
 from headcount.explanation.plan import Plan
-from headcount.explanation.prompts import named_word
+from headcount.explanation.prompts import REPEATED, named_word
 from headcount.explanation.reasons import Scored, scored
 from headcount.explanation.result import LookRow, ReasonRow
 from headcount.explanation.runs import Case
+from headcount.numbers import ordinal
 
 PAIRED = 6
 """Number of the largest writers of a query, and of a key, whose pairs are kept."""
@@ -60,16 +61,21 @@ def _of_prompt(plan: Plan, heads: Sequence[Head], case: Case) -> dict[Head, Scor
 def _look(plan: Plan, head: Head, scored_N: Sequence[Scored]) -> LookRow:
     """Where a head looks in most prompts."""
     pairs = zip(plan.cases, scored_N, strict=True)
-    words = Counter(
-        named_word(case.prompt, case.text.words[case.text.word_of[each.key]], len(plan.cases) > 1)
-        for case, each in pairs
-    )
+    words = Counter(_word(case, each.key, len(plan.cases) > 1) for case, each in pairs)
     ((word, number),) = words.most_common(1)
     above_N = np.array([each.score - each.mean for each in scored_N])
     weight, score = (
         float(np.mean([getattr(each, name) for each in scored_N])) for name in ("weight", "score")
     )
     return LookRow(str(head), word, number, weight, score, *plan.blocks.within(above_N))
+
+
+def _word(case: Case, place: int, several: bool) -> str:
+    """The word of a token; of one that the prompt repeats, also the number of its time."""
+    number, words = case.text.word_of[place], [each.strip() for each in case.text.words]
+    word = named_word(case.prompt, words[number], several)
+    time = 1 + words[:number].count(words[number])
+    return word if words.count(words[number]) == 1 else f"{word}{REPEATED}{ordinal(time)}"
 
 
 def _reasons(plan: Plan, head: Head, scored_N: Sequence[Scored]) -> Iterator[ReasonRow]:

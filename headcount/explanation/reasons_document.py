@@ -3,13 +3,15 @@
 from collections.abc import Iterator, Sequence
 
 from headcount.core import Block, Heading, Table, Text, sorted_by
-from headcount.explanation.prompts import RIVAL, TARGET
+from headcount.explanation.prompts import REPEATED, RIVAL, TARGET
 from headcount.explanation.result import Explained, LookRow, ReasonRow
 from headcount.numbers import nats, within
 from headcount.results import select
 
 NAMED = 3
 """Largest number of writers of a query, and of a key, that are named."""
+SENTENCES = 5
+"""Number of heads of which a sentence says why they look where they look."""
 LEAST = 0.005
 """Least size of a term that a table names."""
 SPOKEN = 0.1
@@ -28,7 +30,7 @@ def reason_blocks(found: Explained) -> Iterator[Block]:
         "keys that are seen, since a term that all keys share changes no weight. Those of all "
         "writers of a query add up to what the score is above its mean, and so do those of a key."
     )
-    for row in found.looks:
+    for row in found.looks[:SENTENCES]:
         yield Text(reason(found, row))
     yield reasons_table(found)
 
@@ -57,8 +59,9 @@ def reason(found: Explained, row: LookRow) -> str:
 
 def looked_at(row: LookRow, number: int) -> str:
     """The word that a head looks at, and in how many prompts."""
-    named = row.looks_at in (TARGET, RIVAL) and number > 1
-    word = f"the {row.looks_at}" if named else f"“{row.looks_at}”"
+    word, _, which = row.looks_at.partition(REPEATED)
+    word = f"the {word}" if word in (TARGET, RIVAL) and number > 1 else f"“{word}”"
+    word = f"the {which} mention of {word}" if which else word
     return word if number == 1 else f"{word} ({row.prompts} of {number} prompts)"
 
 

@@ -155,8 +155,8 @@ class LookRow:
     head: str
     """Name of the head."""
     looks_at: str
-    """The word that it looks at most, the first token aside; in most prompts, `target` and `rival`
-    stand for those words."""
+    """The word that it looks at most, the first token aside, in most prompts; of a word that the
+    prompt repeats, also which time (`John, 2nd`). `target` and `rival` stand for those words."""
     prompts: int
     """Number of prompts in which that is so."""
     weight: float

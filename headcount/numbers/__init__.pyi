@@ -8,6 +8,7 @@ from .texts import ends as ends
 from .texts import listed as listed
 from .texts import nats as nats
 from .texts import of as of
+from .texts import ordinal as ordinal
 from .texts import percent as percent
 from .texts import points as points
 from .texts import probability as probability

@@ -144,13 +144,13 @@ def test_terms_of_prompts_are_averaged() -> None:
 
 
 def test_sentences_name_the_largest_writers() -> None:
-    looks = (LookRow("dec.3.1", "target", 7, 0.5, 9.0, 6.0, 5.0, 7.0),)
+    looks = (LookRow("dec.3.1", "target, 2nd", 7, 0.5, 9.0, 6.0, 5.0, 7.0),)
     rows = [("dec.1.2", "", 4.0), ("mlp.0", "", 1.5), ("dec.0.0", "", 0.5), ("", "embeddings", 6.0)]
     reasons = tuple(ReasonRow("dec.3.1", *each, 0.0, 0.0) for each in rows)
     found = replace(_explained(ExplainOptions()), looks=looks, reasons=reasons)
     found = replace(found, prompts=found.prompts * 4)
     assert reason(found, looks[0]) == (
-        "dec.3.1 looks at the target (7 of 8 prompts) since dec.1.2 (+4.00) and mlp.0 (+1.50) "
-        "wrote to the query, and embeddings (+6.00) wrote to the key. Its score there is 6.00 "
-        "(5.00 to 7.00) above the mean of the keys."
+        "dec.3.1 looks at the 2nd mention of the target (7 of 8 prompts) since dec.1.2 (+4.00) and "
+        "mlp.0 (+1.50) wrote to the query, and embeddings (+6.00) wrote to the key. Its score there "
+        "is 6.00 (5.00 to 7.00) above the mean of the keys."
     )

@@ -7,17 +7,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headcount.core import Head, InputError
+from headcount.core import Chart, Head, InputError, Text
 from headcount.explanation import (
+    EffectRow,
     Explained,
     ExplainOptions,
     KeptRow,
+    LookRow,
+    ReasonRow,
     StabilityRow,
     StableRow,
     explain,
 )
 from headcount.explanation.blocks import Blocks
 from headcount.explanation.circuit_rows import Curve
+from headcount.explanation.paths_document import Path, path_blocks, paths_of
 from headcount.explanation.stable import (
     RESAMPLES,
     Stable,
@@ -211,3 +215,38 @@ def explained() -> Explained:
     return replace(
         found, record=record, kept=tuple(kept), stable=tuple(stable), stability=tuple(rows)
     )
+
+
+def test_paths_are_what_heads_of_the_circuit_add_beyond_chance(explained: Explained) -> None:
+    """Of heads that are in or undecided, by query, key or attribution; the weaker ones counted."""
+    stable = [StableRow(f"dec.1.{n}", 1.0, "in", 0.5, 0.01) for n in range(3)]
+    found = replace(explained, stable=(*explained.stable[:3], *stable))
+    look = LookRow("dec.1.2", "target", 9, 0.5, 9.0, 5.0, 4.0, 6.0)
+    rows = [
+        ("dec.0.1", "", 2.0, 1.0, 3.0),
+        ("dec.0.0", "", 4.0, -1.0, 9.0),
+        ("", "dec.0.2", -1.0, -2.0, -0.5),
+        ("", "dec.2.2", 3.0, 2.0, 4.0),
+        ("dec.0.1", "dec.0.2", 1.0, 0.5, 1.5),
+        ("", "embeddings", 2.0, 1.0, 3.0),
+    ]
+    reasons = tuple(ReasonRow("dec.1.2", *row) for row in rows)
+    found = replace(found, looks=(look,), reasons=reasons, effects=())
+    paths = paths_of(found)
+    assert [(path.source, path.kind, path.share) for path in paths] == [
+        ("dec.0.1", "query", pytest.approx(0.4)),
+        ("dec.0.2", "key", pytest.approx(-0.2)),
+    ]
+    value = found.record.value / 2
+    effects = [EffectRow("dec.1.2", "attribution", value, value / 2, value, value, value)]
+    found = replace(found, effects=tuple(effects))
+    assert paths_of(found)[0] == Path("dec.1.2", "logit", "logit", 0.5)
+    many = tuple(ReasonRow("dec.1.2", "dec.0.1", "", 2.0, 1.0, 3.0) for _ in range(30))
+    found = replace(found, reasons=many)
+    heading, text, chart = path_blocks(found)
+    assert isinstance(text, Text) and "6 weaker paths are not drawn" in text.text
+    largest = f"dec.1.2 to the logit ({percent(0.5)}); dec.0.1 to the query of dec.1.2"
+    assert f"{largest} ({percent(0.4)})" in text.text
+    assert isinstance(chart, Chart) and chart.figure is not None
+    assert len(chart.figure.axes[0].patches) == 25
+    assert not [*path_blocks(replace(found, reasons=(), effects=()))]

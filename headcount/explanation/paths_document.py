@@ -89,7 +89,7 @@ def _picture(paths: Sequence[Path]) -> Figure:
     names = {each for path in paths for each in (path.source, path.target)} - {LOGIT}
     heads = sorted(map(Head.parse, names), key=lambda head: (head.layer, head.index))
     layers = sorted({head.layer for head in heads})
-    at = {str(head): (layers.index(head.layer), head.index) for head in heads}
+    at = {str(head): (layers.index(head.layer), float(head.index)) for head in heads}
     at[LOGIT] = (len(layers), max(head.index for head in heads) / 2)
     figure = new_figure(5.8, 0.3 * (max(head.index for head in heads) + 1) + 1.4)
     axes = figure.subplots()

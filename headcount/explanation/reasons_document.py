@@ -59,6 +59,8 @@ def reason(found: Explained, row: LookRow) -> str:
 
 def looked_at(row: LookRow, number: int) -> str:
     """The word that a head looks at, and in how many prompts."""
+    if number > 1 and 2 * row.prompts <= number:
+        return "another word in most prompts"
     word, _, which = row.looks_at.partition(REPEATED)
     word = f"the {word}" if word in (TARGET, RIVAL) and number > 1 else f"“{word}”"
     word = f"the {which} mention of {word}" if which else word

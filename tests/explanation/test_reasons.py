@@ -151,6 +151,6 @@ def test_sentences_name_the_largest_writers() -> None:
     found = replace(found, prompts=found.prompts * 4)
     assert reason(found, looks[0]) == (
         "dec.3.1 looks at the 2nd mention of the target (7 of 8 prompts) since dec.1.2 (+4.00) and "
-        "mlp.0 (+1.50) wrote to the query, and embeddings (+6.00) wrote to the key. Its score there "
-        "is 6.00 (5.00 to 7.00) above the mean of the keys."
+        "mlp.0 (+1.50) wrote to the query, and embeddings (+6.00) wrote to the key. Its score "
+        "there is 6.00 (5.00 to 7.00) above the mean of the keys."
     )

@@ -28,6 +28,7 @@ from .reader import Reader as Reader
 from .reader import spelled as spelled
 from .result import SPLIT_FROM as SPLIT_FROM
 from .result import UNLIKELY as UNLIKELY
+from .result import BackupRow as BackupRow
 from .result import EffectRow as EffectRow
 from .result import EffectWords as EffectWords
 from .result import Explained as Explained

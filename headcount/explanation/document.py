@@ -28,7 +28,7 @@ WRITES = (
 def explanation_document(found: Explained) -> Document:
     """The document of an explanation."""
     return Document(
-        "Which heads made the prediction",
+        title(found),
         (
             *map(Warned, found.record.warnings),
             Text(lede(found), "lede"),
@@ -42,19 +42,34 @@ def explanation_document(found: Explained) -> Document:
             *_layers(found),
             *circuit_blocks(found),
             Heading("Prompts"),
-            Table.of(
-                ("prompt", "target", "rival", "second prompt", "predicted", "second", "P(target)"),
-                (
-                    (
-                        *(row.prompt, row.tokens, row.against, row.corrupt, nats(row.value)),
-                        "" if isnan(row.second) else nats(row.second),
-                        f"{row.probability:.2g}",
-                    )
-                    for row in found.prompts
-                ),
-                "Prompts and what is predicted",
-            ),
+            _prompts(found),
         ),
+    )
+
+
+def title(found: Explained) -> str:
+    """What was explained; of several prompts, how many."""
+    several = f"s of {len(found.prompts)} prompts" if len(found.prompts) > 1 else ""
+    return f"Which heads made the prediction{several}"
+
+
+def _prompts(found: Explained) -> Table:
+    """The prompts, which a page folds if there are several; columns that are empty are left out."""
+    headers = ("prompt", "target", "rival", "second prompt", "predicted", "second", "P(target)")
+    rows = [
+        (
+            *(row.prompt, row.tokens, row.against, row.corrupt, nats(row.value)),
+            "" if isnan(row.second) else nats(row.second),
+            f"{row.probability:.2g}",
+        )
+        for row in found.prompts
+    ]
+    kept = [n for n in range(len(headers)) if any(row[n] for row in rows)]
+    return Table.of(
+        [headers[n] for n in kept],
+        ([row[n] for n in kept] for row in rows),
+        "Prompts and what is predicted",
+        is_detail=len(rows) > 1,
     )
 
 

@@ -19,7 +19,6 @@ from headcount.core import (
     PluginError,
     Progress,
     amount,
-    falling,
     is_alone,
     name_of,
     short_hash,
@@ -28,6 +27,7 @@ from headcount.core import (
 )
 from headcount.corpora import Corpus, Noted
 from headcount.explanation.attribution import written
+from headcount.explanation.backups import backups_of
 from headcount.explanation.circuit_rows import Curve, KeptRow, StableRow
 from headcount.explanation.circuits import Ends, areas_of, curves_of, ends_of, others_of, rankings
 from headcount.explanation.effects import EFFECTS
@@ -185,8 +185,9 @@ def _explained(
         tuple(singles.layers()),
         tuple(singles.prompts()),
         tuple(_written(reader, plan.loaded, plan.cases, rows)),
-        *looks_of(plan, _best(singles, plan.options.reasons), progress),
-        positions_of(plan, _best(singles, HEADS), progress),
+        *looks_of(plan, singles.best(plan.options.reasons), progress),
+        backups_of(singles, progress),
+        positions_of(plan, singles.best(HEADS), progress),
     )
     if ends:
         ranked = [*rankings(singles, given), *learned(ends[0], progress)]
@@ -195,12 +196,6 @@ def _explained(
         looks, reasons = looks_of(plan, _of_circuit(found), progress)
         found = replace(found, looks=found.looks + looks, reasons=found.reasons + reasons)
     return found
-
-
-def _best(singles: Singles, number: int) -> list[Head]:
-    """The heads with the largest effects, by the first effect that was measured."""
-    plan, (first, *_) = singles.plan, singles.effects.values()
-    return [plan.heads[number] for number in falling(abs(first.mean(0)))[:number]]
 
 
 def _of_circuit(found: Explained) -> list[Head]:

@@ -54,6 +54,9 @@ class ExplainOptions:
     """Numbers of the best heads that are replaced together."""
     reasons: int = 5
     """Number of the best heads of which it is split why they look where they look; 0 for none."""
+    backups: int = 0
+    """Number of the best heads for which those are searched that make up for them; none by
+    default, since each costs a row for every other head."""
     circuit: bool = False
     """Find the smallest sets of heads that keep what is predicted; needs several prompts."""
     others: tuple[str, ...] = ()
@@ -97,7 +100,7 @@ class ExplainOptions:
             )
         for name in self.others:
             check_known("an output of other heads", name, (*OTHERS, *EFFECTS), "(one of {})")
-        check_least(self, steps=0, learners=1, reasons=0)
+        check_least(self, steps=0, learners=1, reasons=0, backups=0)
         if self.steps and not self.circuit:
             raise InputError(
                 f"Expected a circuit, for which a ranking is learned, got --steps {self.steps} "

@@ -228,6 +228,11 @@ class Singles:
         )
         return EffectRow(part, effect, *self.plan.blocks.within(value_N), first, second, p)
 
+    def best(self, number: int) -> list[Head]:
+        """The heads with the largest effects, by the first effect that was measured."""
+        first_NH = next(iter(self.effects.values()))
+        return [self.plan.heads[place] for place in falling(abs(first_NH.mean(0)))[:number]]
+
     def prompts(self) -> Iterator[PromptRow]:
         """A row for each prompt."""
         numbers = zip(self.plan.cases, self.value_N, self.second_N, self.log_N, strict=True)

@@ -118,6 +118,29 @@ class JointRow:
 
 @final
 @dataclass(frozen=True)
+class BackupRow:
+    """By how much more a head does when another one is out."""
+
+    head: str
+    """Name of the head that is out."""
+    backup: str
+    """Name of the head that does more then."""
+    effect: str
+    """Name of the effect by which heads are replaced."""
+    alone: float
+    """The effect of the backup when the other head is there, in nats; the mean over prompts."""
+    value: float
+    """By how much it is larger when that head is out."""
+    low: float
+    """Lower end of the 95 % interval (Student, over blocks of prompts); NaN below 8 of them."""
+    high: float
+    """Upper end."""
+    p: float
+    """P-value of no difference, corrected for all pairs that were tried (Holm)."""
+
+
+@final
+@dataclass(frozen=True)
 class LayersRow:
     """What is lost if no head of some layers can look at the word."""
 
@@ -304,6 +327,10 @@ class Explained(Result[ExplanationRecord]):
     )
     """A row for each writer of these heads' queries, and of their keys, and for the largest pairs
     of both."""
+    backups: tuple[BackupRow, ...] = table(
+        "backups.parquet", "the heads that make up for others", default=()
+    )
+    """A row for each of the best heads and those that do most more without it, if asked for."""
     positions: tuple[PositionRow, ...] = table(
         "positions.parquet", "the effects of heads at each token", default=()
     )

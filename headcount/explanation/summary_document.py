@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from headcount.core import Block, Document, Table, Text, Warned
 from headcount.explanation.circuits_document import smallest
-from headcount.explanation.document import extremes, how, lede, ranked, written_table
+from headcount.explanation.document import extremes, how, lede, ranked, title, written_table
 from headcount.explanation.reasons_document import reason
 from headcount.explanation.result import EffectRow, Explained
 from headcount.explanation.together_document import (
@@ -38,9 +38,7 @@ def explanation_summary(found: Explained) -> Document:
         Text(_looks(found)),
         *([Text(smallest(found))] if found.areas else []),
     )
-    return Document("Which heads made the prediction", blocks).ending(
-        found.record.warnings, found.record.signature
-    )
+    return Document(title(found), blocks).ending(found.record.warnings, found.record.signature)
 
 
 def _heads(found: Explained) -> Table:

@@ -40,6 +40,7 @@ def together_blocks(found: Explained) -> Iterator[Block]:
     yield Text(" ".join(_misleading(found)))
     yield together_table(found, found.joint)
     yield from _names(found)
+    yield from _backups(found)
 
 
 def chosen_words(found: Explained) -> str:
@@ -185,6 +186,30 @@ def _names(found: Explained) -> Iterator[Block]:
     )
 
 
+def _backups(found: Explained) -> Iterator[Block]:
+    """Which heads make up for the best ones, if that was asked for."""
+    if not found.backups:
+        return
+    sure = [f"{row.backup} for {row.head}" for row in found.backups if row.p < ALPHA]
+    certain = f"Beyond chance (*): {', '.join(sure)}." if sure else "None is beyond chance."
+    yield Text(
+        "Backups do more when another head is out: their effect then, less their effect when it is "
+        "there, has the sign of that head's own effect. Every other head was tried, and p-values "
+        f"are corrected for all pairs (Holm). {certain}"
+    )
+    yield Table.of(
+        ("without", "backup", "its effect alone", "more without"),
+        (
+            (
+                *(row.head, row.backup, nats(row.alone)),
+                within(row.value, row.low, row.high) + ("*" if row.p < ALPHA else ""),
+            )
+            for row in found.backups
+        ),
+        "Heads that make up for others",
+    )
+
+
 def _left(found: Explained, row: JointRow) -> float:
     """What is predicted with the heads replaced."""
     if row.effect == "restored":
@@ -217,9 +242,10 @@ def _misleading(found: Explained) -> Iterator[str]:
             if (abs(row.value) < abs(row.singles)) == is_less
         ]
         if said:
+            which = "" if found.backups else " Which heads do was not measured (--backups 3)."
             yield (
                 f"The best heads together have a {than} effect than the sum of their single "
-                f"effects: {'; '.join(said)}. {why}. Which heads do was not measured."
+                f"effects: {'; '.join(said)}. {why}.{which}"
             )
 
 

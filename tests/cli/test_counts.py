@@ -222,6 +222,7 @@ NO_COUNTS = {
         *(
             "ExplainOptions.together",
             "ExplainOptions.reasons",
+            "ExplainOptions.backups",
             "*.ranks",
             "EvolutionOptions.nearest",
         ),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headcount.core import styled
+from headcount.core import Table, styled
 from headcount.explanation import (
     LEVELS,
     AreaRow,
@@ -206,7 +206,8 @@ def test_sums_that_mislead_are_said(found: Explained) -> None:
     assert (
         "The best heads together have a smaller effect than the sum of their single effects: "
         "zeroed 1.50, not 6.50 (3 heads). The sum counts an effect several times where heads share "
-        "it, for example where one reads what another writes. Which heads do was not measured."
+        "it, for example where one reads what another writes. Which heads do was not measured "
+        "(--backups 3)."
     ) in text
     assert "The best heads of each half of the prompts were chosen on the other half." in text
     less = replace(found.joint[1], value=9.0, excess_low=1.0, excess_high=3.0)
@@ -372,3 +373,27 @@ def test_how_large_an_effect_between_prompts_can_be(found: Explained) -> None:
     assert "the other answer" not in text_of(replace(one, effects=zeroed))
     alone = replace(one, prompts=(replace(one.prompts[0], against=""),))
     assert "the other answer" not in text_of(alone)
+
+
+def test_a_document_counts_prompts_folds_them_and_leaves_out_empty_columns() -> None:
+    row = PromptRow("The dog", " saw", "", "saw", "", -2.0, float("nan"), 0.1)
+    found = replace(made_explained(["dec.0.0", "dec.0.1", "dec.0.2"]), prompts=(row,))
+    one, other = (
+        document_of(replace(found, prompts=rows))
+        for rows in ((row,), (row, replace(row, against=" had")))
+    )
+    assert (one.title, other.title) == (
+        "Which heads made the prediction",
+        "Which heads made the predictions of 2 prompts",
+    )
+    tables = [
+        block
+        for each in (one, other)
+        for block in each.blocks
+        if isinstance(block, Table) and block.label.startswith("Prompts")
+    ]
+    assert [table.is_detail for table in tables] == [False, True]
+    assert [table.headers for table in tables] == [
+        ("prompt", "target", "predicted", "P(target)"),
+        ("prompt", "target", "rival", "predicted", "P(target)"),
+    ]

@@ -20,7 +20,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 from tests import checked, self_checks
 from tests.elsewhere import last_bits
-from tests.turns import mark_relatives
+from tests.turns import PARTS, mark_all_but_one, mark_relatives
 
 gc.disable()  # what is imported stays: collections between imports find nothing
 checked.install("headcount", {"headcount.tap.selfcheck.examine": self_checks.once})
@@ -34,22 +34,22 @@ if surroundings.LAST_BITS:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let slow tests take turns."""
-    parser.addoption(
-        "--half", type=int, choices=(1, 2), help="only every other of the tests chosen"
-    )
+    parts = range(1, PARTS + 1)
+    parser.addoption("--part", type=int, choices=parts, help="only this part of the tests chosen")
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Iterator[None]:
-    """Mark what is slow before marks choose, and then keep a half of the tests."""
+    """Mark what is slow before marks choose, and then keep a part of the tests."""
+    mark_all_but_one(items)
     mark_relatives(items)
     yield
-    if half := config.getoption("half"):
-        left = items[2 - half :: 2]
-        items[:] = items[half - 1 :: 2]
-        config.hook.pytest_deselected(items=left)
+    if part := config.getoption("part"):
+        kept = items[part - 1 :: PARTS]
+        config.hook.pytest_deselected(items=[*{*items} - {*kept}])
+        items[:] = kept
 
 
 def pytest_collection_finish() -> None:

@@ -170,6 +170,7 @@ def test_every_public_function_that_takes_a_model_is_here() -> None:
 SLOW = ("export",)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in CASES],
@@ -241,6 +242,7 @@ for kind, others in ((headcount.FurtherTraining, (None, None)), (headcount.serve
 """
 
 
+@pytest.mark.slow
 def test_classes_that_keep_a_model_say_what_to_pass(tmp_path: Path) -> None:
     """In a process that does not check types, as the tests do."""
     loaded(LLAMA).model.save_pretrained(tmp_path)

@@ -118,6 +118,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Found]:
 FORMS = {each.__name__: each for each in (shards, pickled, pickled_shards, padded_left)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", ["gpt2", *slow("llama")])
 def test_forms(tmp_path: Path, plain: Callable[[str], Found], kind: str, form: str) -> None:
@@ -127,6 +128,7 @@ def test_forms(tmp_path: Path, plain: Callable[[str], Found], kind: str, form: s
     check_same(steps(kind, path, tmp_path / "other"), plain(kind), atol=0, rtol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("kind", ["llama", *slow("bert", "gpt2")])
 def test_dtype(tmp_path: Path, plain: Callable[[str], Found], kind: str, dtype: str) -> None:
@@ -146,6 +148,7 @@ def ends(loaded: headcount.Loaded) -> tuple[Tensor, ...]:
     return model.get_input_embeddings().weight, model.get_output_embeddings().weight
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("kind", ["bert", "gpt2"])
 def test_tied_weights_stay_tied(tmp_path: Path, kind: str) -> None:
     """After training and compaction, in memory and on disk."""

@@ -5,6 +5,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from headcount.importance import SCORES
 from tests.forked import Forked
 
@@ -93,6 +95,7 @@ got 'gpu' (\
 """
 
 
+@pytest.mark.slow
 def test_other_words_are_refused() -> None:
     """In a separate process, like a user's: the tests' own type checks would come first."""
     process = Forked("-c", SCRIPT)
@@ -121,6 +124,7 @@ OPEN = {
 """Functions in which words that code does not name are no fault, each with the reason."""
 
 
+@pytest.mark.slow
 def test_a_choice_ends_in_an_error() -> None:
     """No word that is not named gets what another one means, as the last `else` would give it."""
     found = {each for path in PACKAGE.rglob("*.py") for each in _without_error(path)}

@@ -65,6 +65,7 @@ PAGES = sorted(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "page",
     [pytest.param(page, marks=pytest.mark.slow if page.stem == "onnx" else ()) for page in PAGES],

@@ -91,6 +91,7 @@ def test_no_memory_for_a_second_model(tmp_path: Path, monkeypatch: pytest.Monkey
     assert [name for name, each in findings.items() if not each.works] == ["compaction"]
 
 
+@pytest.mark.slow
 def test_a_model_of_sound(tmp_path: Path) -> None:
     """It reads no text; that is reported once."""
     tiny.MODELS["whisper"]().save_pretrained(tmp_path)

@@ -67,6 +67,7 @@ def test_what_every_processor_computes_alike_stays() -> None:
     assert torch.equal(found.view(torch.int32), exact.repeat(9, 1).view(torch.int32))
 
 
+@pytest.mark.slow
 def test_a_process_computes_elsewhere() -> None:
     """Through autograd, `torch.func`, inference mode and export; what has no numbers is let be."""
     here: dict[str, Any] = {}

@@ -6,6 +6,8 @@ from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 
+import pytest
+
 from headcount.cache import PlannedCache
 from headcount.pages import LOOKING_SCRIPTS, LOOKING_STYLES, document_of, document_page
 from headcount.results import read_run
@@ -24,6 +26,7 @@ def test_the_page_that_needs_a_model_has_the_styles_and_scripts_of_today() -> No
     assert f"'sha256-{digest}'" in page, "the browser would refuse its script"
 
 
+@pytest.mark.slow
 def test_results_are_read() -> None:
     runs = [read_run(record.parent) for record in GALLERY.glob("*/run.json")]
     assert len(runs) >= 3 and all(run.rows for run in runs)

@@ -58,6 +58,7 @@ def is_offline(html: str) -> bool:
     return not re.search(r"(src|href)=[\"']?(https?:)?//|https?://[^ ]*\.(js|css|woff)", known)
 
 
+@pytest.mark.slow
 def test_displays_are_offline_and_say_what_matters(
     model: Loaded, analysis: Analysis, assessment: importance.Assessment
 ) -> None:
@@ -75,6 +76,7 @@ def test_displays_are_offline_and_say_what_matters(
     assert len(shown["card"][0]) < 200_000 and len(shown["table"][0]) < 10_000
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.* has no hashes of the files")
 @pytest.mark.parametrize(
     ("kind", "folder", "words"),
@@ -91,6 +93,7 @@ def test_every_result_is_displayed(kind: type[Result[Any]], folder: str, words: 
     assert is_offline(html) and words in html
 
 
+@pytest.mark.slow
 def test_an_assessment_lists_the_heads_worth_most(assessment: importance.Assessment) -> None:
     page = unescape(assessment._repr_html_().split('srcdoc="')[1].split('"')[0])
     table, *_ = pd.read_html(StringIO(page), flavor="lxml")
@@ -104,6 +107,7 @@ def test_a_card_of_an_unknown_head_is_a_sentence(analysis: Analysis) -> None:
         analysis.card("enc.9.9")
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_cards_and_reports_work_in_the_frame_of_a_notebook(
     browser: Browser, tmp_path: Path

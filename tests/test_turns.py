@@ -4,8 +4,11 @@ from tests import tiny, turns
 
 
 class _Item:
-    def __init__(self, nodeid: str) -> None:
-        self.nodeid, self.marks = nodeid, list[Any]()
+    def __init__(self, nodeid: str, *given: str) -> None:
+        self.nodeid, self.given, self.marks = nodeid, given, list[Any]()
+
+    def get_closest_marker(self, name: str) -> Any:
+        return name if name in self.given else None
 
     def add_marker(self, mark: Any) -> None:
         self.marks.append(mark)
@@ -20,3 +23,10 @@ def test_relatives_have_a_test_of_the_other_every_day() -> None:
     slow = ["a[bart-bert]", "b[m2m_100-0]", "d[roberta-large]"]
     assert [item.nodeid for item in items if item.marks] == slow
     assert {mark.name for item in items for mark in item.marks} == {"slow"}
+
+
+def test_what_is_asked_once_has_its_first_case_every_day() -> None:
+    names = ["a::x[1]", "a::x[2]", "b::x[2]", "a::y", "a::x[3]"]
+    items: Any = [*(_Item(name, "once") for name in names), _Item("c[1]"), _Item("c[2]")]
+    turns.mark_all_but_one(items)
+    assert [item.nodeid for item in items if item.marks] == ["a::x[2]", "a::x[3]"]

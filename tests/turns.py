@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+PARTS = 3
+"""Number of parts of the slow tests, which take turns."""
+
 RELATIVES = {
     **dict.fromkeys(("roberta", "distilbert", "electra"), "bert"),
     **dict.fromkeys(("bart", "m2m_100"), "marian"),
@@ -19,6 +22,16 @@ _NAME = re.compile(rf"\b({'|'.join(RELATIVES)})\b")
 def slow(*values: object) -> list[Any]:
     """Values of a parameter whose tests are slow ones."""
     return [pytest.param(value, marks=pytest.mark.slow) for value in values]
+
+
+def mark_all_but_one(items: Iterable[pytest.Item]) -> None:
+    """Mark as slow all cases but the first of the tests that the everyday ones ask `once`."""
+    asked = set[str]()
+    for item in items:
+        test = item.nodeid.partition("[")[0]
+        if item.get_closest_marker("once") and test in asked:
+            item.add_marker(pytest.mark.slow)
+        asked.add(test)
 
 
 def mark_relatives(items: Iterable[pytest.Item]) -> None:

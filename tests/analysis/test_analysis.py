@@ -50,6 +50,7 @@ def test_analysis_leaves_no_trace(loaded: Loaded) -> None:
         headcount.analyze(loaded, headcount.Corpus(SAMPLE, limit=9), headcount.Options(null=True))
 
 
+@pytest.mark.slow
 def test_batches_of_any_size_give_the_same_numbers(loaded: Loaded) -> None:
     corpus = headcount.Corpus(SAMPLE, limit=40)
     tables = []
@@ -62,6 +63,7 @@ def test_batches_of_any_size_give_the_same_numbers(loaded: Loaded) -> None:
         pd.testing.assert_frame_equal(one, other, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_frequencies_from_a_file_change_what_is_rare(loaded: Loaded, tmp_path: Path) -> None:
     corpus = headcount.Corpus(SAMPLE, limit=40)
     path = tmp_path / "counts.txt"
@@ -73,6 +75,7 @@ def test_frequencies_from_a_file_change_what_is_rare(loaded: Loaded, tmp_path: P
     assert (given[:, 0] > 0).all() and np.isfinite(given[:, 1]).all()
 
 
+@pytest.mark.slow
 def test_special_tokens_can_count_in_confidence(loaded: Loaded, tmp_path: Path) -> None:
     """BERT looks at [CLS] and [SEP] too; sums of another confidence are not resumed."""
     corpus = headcount.Corpus(SAMPLE, limit=20)
@@ -88,6 +91,7 @@ def test_special_tokens_can_count_in_confidence(loaded: Loaded, tmp_path: Path) 
         headcount.analyze(loaded, corpus, options, out=tmp_path)
 
 
+@pytest.mark.slow
 def test_thresholds_decide_roles(loaded: Loaded) -> None:
     corpus = headcount.Corpus(SAMPLE, limit=40)
     lax = {"test_cases": 1, "test_sentences": 2, "test_alpha": 1.0}
@@ -106,6 +110,7 @@ def renamed(old: str, new: str) -> headcount.Corpus:
     return headcount.Corpus.from_sentences(sentences)
 
 
+@pytest.mark.slow
 def test_a_relation_may_be_called_like_a_trait(loaded: Loaded, tmp_path: Path) -> None:
     limits = headcount.Thresholds(test_cases=20, syntactic_cases=20)
     options = headcount.Options(thresholds=limits)
@@ -141,6 +146,7 @@ def test_a_negative_seed_is_refused() -> None:
         headcount.Options(seed=-2)
 
 
+@pytest.mark.slow
 def test_rates_are_of_what_this_run_read(loaded: Loaded, tmp_path: Path) -> None:
     """Not of what an interrupted one had read, nor of all that both did."""
     corpus, options = headcount.Corpus(SAMPLE, limit=12), headcount.Options(max_tokens=60)
@@ -168,6 +174,7 @@ def test_rates_are_of_what_this_run_read(loaded: Loaded, tmp_path: Path) -> None
 RATES = ("sentences_per_s", "tokens_per_s")
 
 
+@pytest.mark.slow
 def test_the_kernel_is_recorded_and_not_mixed(loaded: Loaded, tmp_path: Path) -> None:
     """Sums of another kernel are not resumed; a model that the sweep can't take is said to be."""
     corpus, options = headcount.Corpus(SAMPLE, limit=9), headcount.Options(kernel="sweep")

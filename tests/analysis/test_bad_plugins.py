@@ -107,6 +107,7 @@ def first_head(cls: Any, attention: Attention) -> Any:
 THING = {Peak: "peak_mean", Vowels: "vowels", Next: "next"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("thing", "name", "does", "expected"),
     [
@@ -157,6 +158,7 @@ def test_what_fails_is_left_out_and_the_rest_is_kept(
     assert __name__ in warning
 
 
+@pytest.mark.slow
 def test_numbers_that_are_none_are_counted(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
     nan = torch.tensor([torch.nan, 1.0, 1.0])
     monkeypatch.setattr(Peak, "value", lambda self: {"peak_mean": nan})
@@ -165,6 +167,7 @@ def test_numbers_that_are_none_are_counted(loaded: Loaded, monkeypatch: pytest.M
     assert sentence.endswith("has no number (NaN) for 2 of 6 heads")
 
 
+@pytest.mark.slow
 def test_what_changes_the_model_ends_the_run(
     loaded: Loaded, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,6 +87,7 @@ def test_nothing_of_texts_is_reported(found: Analysis, tmp_path: Path):
     assert shown.queries[:3] == ("[CLS]", "all patches", "r1c1")
 
 
+@pytest.mark.slow
 def test_a_saved_model_has_the_same_numbers_in_any_batches(corpus: Corpus, tmp_path: Path):
     folder = pictures.save(pictures.planted(), tmp_path)
     found, few = load(folder), copy(corpus)

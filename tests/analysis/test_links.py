@@ -61,6 +61,7 @@ LOW = headcount.Options(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "windows"),
     [
@@ -99,6 +100,7 @@ def test_links_like_a_dependency_have_its_numbers(
     assert parts[1]["links"].startswith("determined (tests.analysis.test_links)+")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["loaded", "causal"])
 def test_links_of_several_keys_are_the_textbook(name: str, request: pytest.FixtureRequest) -> None:
     """Hits, cases, baseline, position and what a causal model sees, counted with loops."""
@@ -151,6 +153,7 @@ def _right(map_WW: np.ndarray, link: headcount.Link) -> dict[str, bool]:
     }
 
 
+@pytest.mark.slow
 def test_a_causal_model_has_only_links_whose_key_it_sees(causal: Loaded) -> None:
     """Of links with a key before and one after the query, each is seen in every direction."""
 
@@ -199,6 +202,7 @@ def planted(model: Loaded, layer: int, head: int) -> headcount.Corpus:
     return headcount.Corpus(SAMPLE, links=Planted, limit=90)
 
 
+@pytest.mark.slow
 def test_a_planted_head_is_found_and_its_words_are_read_without_their_code(
     loaded: Loaded, tmp_path: Path
 ) -> None:
@@ -228,6 +232,7 @@ def test_a_planted_head_is_found_and_its_words_are_read_without_their_code(
     assert not [sentence for _, sentence in absent(read) if "linked" in sentence]
 
 
+@pytest.mark.slow
 def test_a_rare_kind_of_link_has_its_interval_and_no_role(loaded: Loaded, tmp_path: Path) -> None:
     corpus = headcount.Corpus(SAMPLE, links=determined, limit=30)
     headcount.analyze(loaded, corpus).write(tmp_path)

@@ -146,6 +146,7 @@ def test_a_head_that_is_not_finite_is_named_once_the_batch_is_read(
         _counted(monkeypatch, 2, broken=(1, 5))
 
 
+@pytest.mark.slow
 def test_measures_are_taken_once_a_batch_and_no_layer_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -170,6 +171,7 @@ class _Largest(TorchDispatchMode):
         return results
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("name", "kernel"),
     [("llama", "blocks"), ("llama", "sweep"), ("mistral", "sweep"), ("modernbert", "blocks")],

@@ -102,6 +102,7 @@ def row(table: pd.DataFrame, head: str, trait: str) -> dict:
     return next(each for each in rows if (each["planted"], each["trait"]) == (head, trait))
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize("trait", ["previous", "first", "rare"])
 def test_planted_attention_has_its_strength_at_every_length(trait: str, is_causal: bool):

@@ -45,6 +45,7 @@ def run(loaded: Loaded, corpus: Corpus, folder: Path, *progress) -> list[str]:
     return lines
 
 
+@pytest.mark.slow
 def test_each_is_the_models_greedy_one(loaded: Loaded, corpus: Corpus, tmp_path: Path) -> None:
     lines = run(loaded, corpus, tmp_path)
     tokenizer = loaded.encoder().tokenizer
@@ -57,6 +58,7 @@ def test_each_is_the_models_greedy_one(loaded: Loaded, corpus: Corpus, tmp_path:
         assert text and line.startswith(text)  # which continues to the limit of its batch
 
 
+@pytest.mark.slow
 def test_a_killed_run_resumes(
     loaded: Loaded, corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

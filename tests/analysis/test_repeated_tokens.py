@@ -90,6 +90,7 @@ def test_roles_alone(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (first, second) == (["induction"], ["duplicate", "previous"]) and not any(rest)
 
 
+@pytest.mark.slow
 def test_analyses_of_causal_models_have_these_traits(bert_like: Path, loaded: Loaded) -> None:
     corpus = Corpus.from_sentences(["a dog sees a cat", "the cat runs"] * 3)
     traits = set(headcount.analyze(loaded, corpus).profiles["trait"])

@@ -93,6 +93,7 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Loaded:
     return headcount.load(saved.bert(tmp_path_factory.mktemp("bert")))
 
 
+@pytest.mark.slow
 def test_if_everything_fits_nothing_changes(bert: Loaded) -> None:
     corpus = headcount.Corpus.from_sentences(treebank(3, 7, 5, 4))
     plain, read = headcount.analyze(bert, corpus), headcount.analyze(bert, corpus, WINDOWS)
@@ -104,6 +105,7 @@ def test_if_everything_fits_nothing_changes(bert: Loaded) -> None:
     assert "windows" not in plain.record.to_json()["counts"], "run.json is as it was"
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_resumes(bert: Loaded, tmp_path: Path) -> None:
     corpus = headcount.Corpus.from_sentences(treebank(40, 7))
     options = replace(WINDOWS, max_tokens=64, save_every=0.0)
@@ -126,6 +128,7 @@ def test_an_interrupted_run_resumes(bert: Loaded, tmp_path: Path) -> None:
         headcount.analyze(bert, corpus, replace(options, windows=False), tmp_path)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("make", [saved.bert, saved.gpt2])
 def test_random_weights_have_no_role_in_one_long_text(
     make: Callable[[Path], Path], tmp_path: Path

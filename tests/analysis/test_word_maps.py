@@ -23,6 +23,7 @@ def by_hand(weights_QK: torch.Tensor, queries: tuple[int, ...], keys: tuple[int,
     return found
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["BertForMaskedLM", "LlamaForCausalLM", "MarianMTModel"])
 def test_maps_are_sums_and_means_of_the_stock_models(name: str) -> None:
     model = loaded(name)
@@ -42,6 +43,7 @@ def test_maps_are_sums_and_means_of_the_stock_models(name: str) -> None:
                 np.testing.assert_allclose(site.maps[layer][head], expected, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_gates_change_later_layers_and_translations_are_its_own() -> None:
     model = loaded("MarianMTModel")
     dense = word_attention(model, TEXT)

@@ -132,6 +132,7 @@ def test_written_and_read(tmp_path: Path) -> None:
     assert not certificate.of_now(tmp_path).comparisons, "they are of other weights"
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("kind", ["bert", "gpt2", "marian"])
 def test_of_real_text(kind: str, tmp_path: Path) -> None:
     loaded = load(getattr(saved, kind)(tmp_path / kind))
@@ -177,6 +178,7 @@ def test_of_a_classifier_with_a_decoder(tmp_path: Path) -> None:
 CACHED = ("on a padded batch", "on a batch without padding", "without a mask", "with a cache")
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["bert", "llama", "gpt2", "marian", "t5", "whisper", "vit"])
 def test_every_padding_and_a_cache(name: str, tmp_path: Path) -> None:
     """A cache where text is generated."""

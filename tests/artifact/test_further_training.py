@@ -35,6 +35,7 @@ def folded(name: str) -> tuple[Loaded, Loaded, Data]:
     return loaded, Loaded(smaller, loaded.tokenizer, "small"), Data.of_task(task, CPU, ("x",))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["causal-llama", "causal-gpt2"])
 def test_folding_gave_it_biases_that_the_whole_model_lacks(name: str, tmp_path: Path) -> None:
     dense, smaller, data = folded(name)
@@ -51,6 +52,7 @@ def test_folding_gave_it_biases_that_the_whole_model_lacks(name: str, tmp_path: 
     assert dense.model.state_dict().keys() == before.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gpt2", "llama", "marian"])
 def test_a_compact_model_has_a_dense_twin(name: str, tmp_path: Path) -> None:
     """It has all heads and computes the same."""
@@ -63,6 +65,7 @@ def test_a_compact_model_has_a_dense_twin(name: str, tmp_path: Path) -> None:
     assert difference(run(twin.model, batch), run(smaller.model, batch)) < 1e-6
 
 
+@pytest.mark.slow
 def test_sentences_on_other_numbers_are_not_repeated(tmp_path: Path) -> None:
     """A model pruned twice: its heads were renumbered before the second time."""
     dense, smaller, data = folded("causal-llama")
@@ -86,6 +89,7 @@ def test_sentences_on_other_numbers_are_not_repeated(tmp_path: Path) -> None:
     assert found.ceiling is None and found.choice == ChoiceRecord("l0", "L0()", {"keep": 2}, 2)
 
 
+@pytest.mark.slow
 def test_of_another_size() -> None:
     _, smaller, _ = folded("causal-llama")
     wider = small.loaded("LlamaForCausalLM", intermediate_size=40)

@@ -123,6 +123,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.* saw no image")
 ROOT = {"llava_next": "model.image_newline", "tipsv2": "temperature"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dead", [None, *slow(0, 1)])
 @pytest.mark.parametrize("name", MODELS)
 def test_saved_and_loaded(name: str, dead: int | None, tmp_path: Path) -> None:
@@ -148,6 +149,7 @@ def test_saved_and_loaded(name: str, dead: int | None, tmp_path: Path) -> None:
         assert all(torch.equal(each.get_parameter(ROOT[name]), expected) for each in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ROOT)
 def test_a_frozen_parameter_at_the_root(name: str) -> None:
     model = MODELS[name]()
@@ -176,6 +178,7 @@ def _llava() -> tuple[PreTrainedModel, dict[str, torch.Tensor]]:
     return model, batch
 
 
+@pytest.mark.slow
 def test_inputs_of_one_s_own(tmp_path: Path) -> None:
     """Text beside an image: the heads of both are cut, and compared on these inputs."""
     model, batch = _llava()
@@ -204,6 +207,7 @@ def _check_made_smaller_again(folder: Path, batch: dict[str, torch.Tensor]) -> N
         compact(found, Plan({"vision.self": {0: (0,)}}))
 
 
+@pytest.mark.slow
 def test_an_image_is_passed_only_the_second_time(tmp_path: Path) -> None:
     """Heads that the first plan did not see keep their own numbers."""
     model, batch = _llava()

@@ -50,6 +50,7 @@ def compacted(path: Path, out: Path, plan: Plan = PLAN) -> Certificate:
     return headcount.save_compact(headcount.load(path), plan, out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bert", "gpt2", "llama", "marian"])
 @pytest.mark.parametrize("dtype", HALVES)
 def test_what_is_cut_keeps_its_format(tmp_path: Path, dtype: torch.dtype, kind: str) -> None:
@@ -83,6 +84,7 @@ def test_a_float32_source_stays_float32(tmp_path: Path) -> None:
     assert stated(tmp_path / "small") == "float32"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", HALVES)
 def test_a_weight_that_changed_is_exact(tmp_path: Path, dtype: torch.dtype) -> None:
     """It is written in float32, the others in their own format, and the folder loads as float32."""
@@ -122,6 +124,7 @@ def pickled_shards(path: Path) -> Path:
     return path
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("make", [shards, pickled, pickled_shards])
 @pytest.mark.parametrize("is_stated", [True, False])
 def test_forms_of_checkpoints(
@@ -147,6 +150,7 @@ def test_the_format_of_most_numbers_is_the_source_s(many: str, few: str, tmp_pat
     assert narrowed == (torch.float16 if many == "float16" else None)
 
 
+@pytest.mark.slow
 def test_a_format_asked_for_is_kept(tmp_path: Path) -> None:
     path, out = source(tmp_path / "model", torch.float16), tmp_path / "small"
     headcount.save_compact(headcount.load(path, dtype="bfloat16"), PLAN, out)

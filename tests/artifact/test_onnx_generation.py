@@ -100,6 +100,7 @@ def longer(found: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name.replace("present", "past_key_values"): each for name, each in found.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["marian", "m2m_100", "t5"])
 def test_the_modules_of_an_encoder_decoder(name: str, written: Written) -> None:
     loaded = pruned(name)
@@ -126,6 +127,7 @@ def test_the_modules_of_an_encoder_decoder(name: str, written: Written) -> None:
         assert {each.shape[2] for each in cache.values()} == {end}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CAUSAL)
 def test_the_module_of_a_causal_model(name: str, written: Written) -> None:
     """Padding on the left, also in the cache, does not count as a position."""
@@ -175,6 +177,7 @@ class Session:
         return [each.numpy() for each in found.values()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["llama", "marian"])
 def test_the_comparison_feeds_what_the_model_wrote(
     name: str, written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -198,6 +201,7 @@ def test_the_comparison_feeds_what_the_model_wrote(
         found.check_equal()
 
 
+@pytest.mark.slow
 def test_models_without_a_cache_are_refused(tmp_path: Path) -> None:
     for name in ("bert", "whisper", "vit"):
         with pytest.raises(ModelError, match=r"Expected a model that reads text and generates"):

@@ -54,6 +54,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "small"
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", FAMILIES)
 def test_loads_as_it_was(name: str, tmp_path: Path) -> None:
     _, smaller = compacted(name, 1)
@@ -197,6 +198,7 @@ def test_a_full_disk_is_reported_as_such(tmp_path: Path, monkeypatch: pytest.Mon
         copy_side_files(str(tmp_path), out)
 
 
+@pytest.mark.slow
 def test_can_be_analysed(tmp_path: Path) -> None:
     """Measures accept the layer without heads and have no row for it."""
     loaded = headcount.load(saved.bert(tmp_path / "bert"))
@@ -386,6 +388,7 @@ def test_loaded_elsewhere_with_sizes_ignored(folder: Path) -> None:
         headcount.load(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing`:FutureWarning")
 def test_what_names_heads_of_the_dense_model_stays_with_it(tmp_path: Path) -> None:
     """A cache plan, an earlier plan and an adapter are not copied, and don't fit what is left."""

@@ -18,6 +18,7 @@ from tests import tiny
 from tests.compaction.test_stock import SHARED, changed, same_heads
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHARED)
 def test_shared_parameters_are_loaded_as_one(name: str, tmp_path: Path) -> None:
     """By headcount and by transformers, also after saving again; and the certificate agrees."""
@@ -39,6 +40,7 @@ def test_shared_parameters_are_loaded_as_one(name: str, tmp_path: Path) -> None:
         assert sources(found) == sources(model)
 
 
+@pytest.mark.slow
 def test_the_body_alone(tmp_path: Path) -> None:
     """Names of parameters are those of the model with its head."""
     model = changed("norm")

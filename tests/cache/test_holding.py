@@ -35,6 +35,7 @@ SINK, RECENT, NEW = 3, 6, 20
 LENGTHS = (29, 11, 2)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", SHARING)
 def test_a_layer_that_reads_another_ones_keys_has_no_groups(name: str) -> None:
     model, anatomy = family(name)
@@ -122,6 +123,7 @@ def test_kvpress_does_not_know_latents() -> None:
         kvpress_scores(Loaded(model, None, "latent"), [torch.arange(5, 60)])
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["gemma4", "minicpm3"])
 def test_a_plan_is_chosen_and_judged(name: str, tmp_path: Path) -> None:
     """Rows of the table are groups that the cache holds, and so are those of the plan."""

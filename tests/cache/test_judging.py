@@ -140,6 +140,7 @@ def _sliding(loaded: Loaded, *kinds: str) -> Loaded:
     return Loaded(tiny.seeded(Qwen2ForCausalLM(config)), loaded.tokenizer, "sliding")
 
 
+@pytest.mark.slow
 def test_layers_that_stream_already_stay_as_they_are(loaded: Loaded) -> None:
     sliding = _sliding(loaded, "sliding_attention", "full_attention")
     options = replace(OPTIONS, score="distance", lengths=(300,), recent=60)

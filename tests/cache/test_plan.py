@@ -113,6 +113,7 @@ def test_layers_with_a_sliding_window_stream_already() -> None:
         plan_for_cache(model, [(2, 0)], 3, 7, anatomy)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("name", "message"),
     [

@@ -42,6 +42,7 @@ def ids(seed: int, size: int = SIZE) -> torch.Tensor:
     return torch.randint(5, 300, (size,), generator=torch.Generator().manual_seed(seed))
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("block", [1, 2 * SIZE * SIZE, 10**6])
 def test_distances_are_those_of_whole_maps(
     loaded: Loaded, block: int, monkeypatch: pytest.MonkeyPatch

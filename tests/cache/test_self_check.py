@@ -106,6 +106,7 @@ def test_a_model_is_checked_once(llama: Any, monkeypatch: pytest.MonkeyPatch) ->
     assert len(runs) == 4
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("name", [*SHARING, *LATENT])
 def test_rounding_refuses_no_model(name: str, dtype: torch.dtype) -> None:

@@ -77,6 +77,7 @@ def check_generation(name: str, lengths: tuple[int, ...], new: int, **options: A
             assert [each.shape[1:3] for each in layer.streaming] == [size, size]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", FULL)
 @pytest.mark.parametrize("lengths", [LENGTHS[:1], LENGTHS], ids=str)
 def test_logits_are_those_of_masks(name: str, lengths: tuple[int, ...]) -> None:
@@ -269,6 +270,7 @@ def test_a_mask_of_new_tokens_alone_is_refused() -> None:
             read(model, batch["input_ids"][:, :2], held)
 
 
+@pytest.mark.slow
 def test_layers_with_a_sliding_window_are_left_as_they_are() -> None:
     model, anatomy = long("gemma3_text")
     plan = CachePlan(((True, True), (False, True), (True, True)), SINK, RECENT)
@@ -290,6 +292,7 @@ def test_layers_with_a_sliding_window_are_left_as_they_are() -> None:
     assert held.is_sliding == [True, False, True]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["llama", "gemma2", *SHARING, *LATENT])
 def test_the_size_of_a_cache_is_that_of_its_tensors(name: str) -> None:
     """To a token: a window holds one token less once the next one is asked for."""

@@ -82,6 +82,7 @@ def test_our_sample_is_enough_without_options(llama: Path, tmp_path: Path) -> No
     assert status == 2 and "Expected a tokenizer with a chat template" in errors
 
 
+@pytest.mark.slow
 def test_what_cannot_be_planned(llama: Path, bert: Path, tmp_path: Path) -> None:
     out = ("--out", tmp_path / "out")
     (tmp_path / "short.txt").write_text("One line of words.\n" * 20)

@@ -68,6 +68,7 @@ def test_analyze_leaves_the_promised_files(bert: Path, tmp_path: Path) -> None:
     assert f"Page: {out / 'report.html'}" in output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["write_report", *slow("write")])
 def test_a_summary_is_printed_before_a_page_can_fail(
     what: str, bert: Path, tmp_path: Path, data: list[Path], monkeypatch: pytest.MonkeyPatch
@@ -104,6 +105,7 @@ def test_the_command_that_writes_a_page_stands_below_an_unexpected_error(
     assert note.endswith(f"headcount report {tmp_path / 'out'}")
 
 
+@pytest.mark.slow
 def test_analyze_reads_words_by_choice(bert: Path, tmp_path: Path) -> None:
     """The signature says how a treebank is read, and the option needs one."""
     few = ("--limit", 20, "--out")
@@ -123,6 +125,7 @@ def test_analyze_reads_words_by_choice(bert: Path, tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("page")
 def test_report_command_writes_figures(bert: Path, tmp_path: Path) -> None:
     out = tmp_path / "out[seed=1]"  # no markup
@@ -135,6 +138,7 @@ def test_report_command_writes_figures(bert: Path, tmp_path: Path) -> None:
     assert {path.suffix for path in (out / "figures").iterdir()} == {".svg", ".png", ".pdf"}
 
 
+@pytest.mark.slow
 def test_encoder_decoder_translates_sources_without_targets(marian: Path, tmp_path: Path) -> None:
     out = tmp_path / "own"
     status, _, errors = headcount("analyze", marian, SAMPLE, "--limit", 12, "--out", out)
@@ -156,6 +160,7 @@ def changed(folder: Path, other: Path) -> None:
     save_file(weights, file, metadata={"format": "pt"})
 
 
+@pytest.mark.slow
 def test_translations_of_another_model_are_not_taken(marian: Path, tmp_path: Path) -> None:
     out, other = tmp_path / "out", tmp_path / "other"
     changed(marian, other)
@@ -170,6 +175,7 @@ def test_translations_of_another_model_are_not_taken(marian: Path, tmp_path: Pat
     assert status == 2 and "state/targets.json belongs to the run" in errors.replace("\n", "")
 
 
+@pytest.mark.slow
 def test_scores_of_another_model_are_not_taken_over(bert: Path, tmp_path: Path) -> None:
     out, other = tmp_path / "out", tmp_path / "other"
     changed(bert, other)
@@ -184,6 +190,7 @@ def test_scores_of_another_model_are_not_taken_over(bert: Path, tmp_path: Path) 
     assert "norm_score" in pd.read_parquet(out / "heads.parquet")
 
 
+@pytest.mark.slow
 def test_an_evaluation_of_another_model_is_not_kept(bert: Path, tmp_path: Path) -> None:
     """Otherwise it would look like a result of the analysed model."""
     out, other = tmp_path / "out", tmp_path / "other"
@@ -204,6 +211,7 @@ def test_an_option_in_place_of_a_command_is_refused(word: str) -> None:
     assert status == 2 and "Expected a command (one of " in errors and repr(word) in errors
 
 
+@pytest.mark.slow
 def test_a_command_that_was_refused_can_be_given_again(bert: Path, tmp_path: Path) -> None:
     arguments = (SAMPLE, "--limit", 4, "--out", tmp_path / "out")
     status, _, errors = headcount("analyze", tmp_path / "none", *arguments)
@@ -251,6 +259,7 @@ def test_weights_that_the_files_lack_are_reported_and_the_same_in_every_run(
     assert drawn[0].get_parameter(name).std() > 0
 
 
+@pytest.mark.slow
 def test_out_that_exists_is_refused_and_untouched(bert: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     arguments = ("analyze", bert, SAMPLE, "--limit", 8, "--out", out)
@@ -309,6 +318,7 @@ def test_long_sentences_are_counted_or_refused(bert: Path, tmp_path: Path) -> No
     assert status == 2 and "long.txt:2" in errors and "64" in errors
 
 
+@pytest.mark.slow
 def test_doctor(bert: Path, marian: Path, tmp_path: Path) -> None:
     status, output, _ = headcount("doctor", bert)
     assert status == 0 and "encoder.self 2 layers x 3 heads" in output
@@ -330,6 +340,7 @@ def test_a_reader_that_has_seen_enough() -> None:
     assert process.returncode == 1
 
 
+@pytest.mark.slow
 def test_pairs_are_one_input(bert: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     status, _, errors = headcount("analyze", bert, PARALLEL, "--pairs", "--limit", 9, "--out", out)
@@ -340,6 +351,7 @@ def test_pairs_are_one_input(bert: Path, tmp_path: Path) -> None:
     assert again[0] == 2 and "pairs" in again[2]
 
 
+@pytest.mark.slow
 def test_quiet_prints_warnings_only(bert: Path, tmp_path: Path) -> None:
     long = tmp_path / "long.txt"
     long.write_text("a " * 200 + "\nb\n", encoding="utf-8")
@@ -353,6 +365,7 @@ def test_quiet_prints_warnings_only(bert: Path, tmp_path: Path) -> None:
     assert "Analysed 6 heads" in output and "measuring" in errors, "the next command is not quiet"
 
 
+@pytest.mark.slow
 def test_json_prints_the_record(bert: Path, data: list[Path], tmp_path: Path) -> None:
     task = ("--task", "masked-lm", "--data", data[0])
     out = tmp_path / "worth"
@@ -370,6 +383,7 @@ def test_json_prints_the_record(bert: Path, data: list[Path], tmp_path: Path) ->
     assert status == 2 and "headcount demo" in output
 
 
+@pytest.mark.slow
 def test_csv_beside_every_table(
     bert: Path, data: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,6 +48,7 @@ def test_texts_without_a_tokenizer_are_refused(bert: Path, tmp_path: Path) -> No
     assert status == 0 and "on a made-up batch" in output, errors
 
 
+@pytest.mark.slow
 def test_the_model_and_the_plan_are_not_replaced(bert: Path, tmp_path: Path) -> None:
     out = tmp_path / "small"
     assert headcount("compact", bert, "--plan", plan(tmp_path), "--out", out)[0] == 0

@@ -52,6 +52,7 @@ def test_a_script_for_every_shell(script: Path) -> None:
     assert status == 2 and not output and "Expected a shell out of bash, zsh, got 'fish'" in errors
 
 
+@pytest.mark.slow
 def test_the_script_offers_every_method() -> None:
     status, output, _ = headcount("--completion", "bash")
     assert status == 0 and str([*method_names()])[1:-1] in output

@@ -39,6 +39,7 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return [str(table), str(parquet), URL]
 
 
+@pytest.mark.slow
 def test_the_same_texts_are_analysed_alike(bert: Path, tmp_path: Path, sources: list[str]) -> None:
     """Numbers do not depend on where the texts come from, and the records say from where."""
     plain = tmp_path / "plain.txt"
@@ -62,6 +63,7 @@ def test_the_same_texts_are_analysed_alike(bert: Path, tmp_path: Path, sources: 
         assert resumed[0] == 0, resumed[2]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*lines were wrapped")
 def test_wrapped_lines_are_joined_unless_they_are_kept_and_read_again_in_the_same_way(
     bert: Path, tmp_path: Path
@@ -77,6 +79,7 @@ def test_wrapped_lines_are_joined_unless_they_are_kept_and_read_again_in_the_sam
         assert len([*read_again(out, [book], loaded)[0]]) == number
 
 
+@pytest.mark.slow
 def test_the_analysis_of_a_table_is_read_again_when_pruning(
     bert: Path, data: list[Path], tmp_path: Path, sources: list[str], monkeypatch: Any
 ) -> None:
@@ -245,6 +248,7 @@ def on_hub(place: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_stream_of_the_hub(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The real library; what it refuses is said."""
     folder, url = on_hub(tmp_path), HUB

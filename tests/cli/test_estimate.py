@@ -23,6 +23,7 @@ def test_the_table_of_processes() -> None:
     assert "10 texts, 1,000 tokens, 2 passes of the model" in found.document().markdown()
 
 
+@pytest.mark.slow
 def test_counts_are_those_of_the_whole(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From texts that are spread evenly over the corpus, which is not measured as a whole."""
     loaded, options = load(bert), Options(max_tokens=64, pool=50)
@@ -42,6 +43,7 @@ def test_counts_are_those_of_the_whole(bert: Path, monkeypatch: pytest.MonkeyPat
         estimate(loaded, corpus, options)
 
 
+@pytest.mark.slow
 def test_the_command_prints_and_writes_nothing(bert: Path, tmp_path: Path) -> None:
     path, out = tmp_path / "a.txt", tmp_path / "out"
     path.write_text("\n".join(TEXTS[:40]))

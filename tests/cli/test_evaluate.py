@@ -40,6 +40,7 @@ def test_translation(marian: Path, tmp_path: Path) -> None:
         assert f"\n{name} " in output, name
 
 
+@pytest.mark.slow
 def test_pairs_without_a_header(marian: Path, tmp_path: Path) -> None:
     """The same numbers as with numbered columns, also where a model is trained on them."""
     run = ("evaluate", marian, "--task", "translation", "--num-beams", 1)

@@ -14,6 +14,7 @@ from tests.cli.conftest import SAMPLE, headcount
 FEW = ("--occurrences", 5, "--types", 8, "--clusters", 6)
 
 
+@pytest.mark.slow
 def test_evolve_writes_tables_and_prints_them(bert: Path, marian: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     status, output, errors = headcount("evolve", bert, marian, SAMPLE, *FEW, "--out", out)
@@ -79,6 +80,7 @@ def test_bad_input_is_refused(bert: Path, tmp_path: Path, given: tuple, says: st
     assert status == 2 and says in errors
 
 
+@pytest.mark.slow
 def test_clusters_with_few_states_or_none_are_counted(tmp_path: Path) -> None:
     """Positions are rotary, so what enters layer 0 of this model differs by token only."""
     out, model = tmp_path / "out", saved.llama(tmp_path / "llama")
@@ -161,6 +163,7 @@ def test_every_quantity_of_two_models_and_their_figures(
     )
 
 
+@pytest.mark.slow
 def test_models_with_different_tokenizers_get_no_distance(
     bert: Path, marian: Path, tmp_path: Path
 ) -> None:

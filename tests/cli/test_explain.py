@@ -41,6 +41,7 @@ def test_tables_record_and_document(llama: Path, tmp_path: Path) -> None:
     assert (out / "explanation.md").read_text().startswith("# Which heads made the prediction")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("page")
 def test_beside_an_analysis_its_page_has_a_section(llama: Path, tmp_path: Path) -> None:
     out, file = tmp_path / "out", tmp_path / "own.jsonl"

@@ -48,6 +48,7 @@ def test_the_package_names_every_file() -> None:
     assert "several" not in CAPABILITIES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "template", ["relation", *slow(*sorted({*get_args(Template)} - {"relation"}))]
 )
@@ -78,6 +79,7 @@ def taken_back() -> Iterator[None]:
             registry.remove(name)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("taken_back")
 def test_commands_of_the_page_run(
     bert: Path, encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

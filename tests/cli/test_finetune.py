@@ -81,6 +81,7 @@ def test_a_run_that_was_refused_before_it_began_is_in_nobody_s_way(
     assert status == 0, errors
 
 
+@pytest.mark.slow
 def test_a_model_that_can_t_be_written_leaves_the_earlier_one(
     bert: Path, data: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,6 +111,7 @@ def test_a_model_that_can_t_be_written_leaves_the_earlier_one(
     assert (out / "finetune.json").read_bytes() != before["finetune.json"]
 
 
+@pytest.mark.slow
 def test_a_compact_model(bert: Path, data: list[Path], tmp_path: Path) -> None:
     """The folder still loads."""
     loaded = load(bert)
@@ -119,6 +121,7 @@ def test_a_compact_model(bert: Path, data: list[Path], tmp_path: Path) -> None:
     assert load(tmp_path / "out").heads.counts == load(tmp_path / "small").heads.counts
 
 
+@pytest.mark.slow
 def test_a_teacher(bert: Path, data: list[Path], tmp_path: Path) -> None:
     """The compact model learns the dense one's answers and is compared with it."""
     dense, out = load(bert), tmp_path / "out"
@@ -166,6 +169,7 @@ def test_a_teacher(bert: Path, data: list[Path], tmp_path: Path) -> None:
     assert status == 2 and f"This run reads {bert}, but" in errors
 
 
+@pytest.mark.slow
 def test_a_pruned_model_that_learns_on_keeps_its_card(
     bert: Path, data: list[Path], tmp_path: Path
 ) -> None:

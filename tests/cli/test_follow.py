@@ -9,6 +9,7 @@ from headcount.papers import Followed
 from tests.cli.conftest import check_titles, headcount
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_format")
 def test_follow_writes_its_files(bert: Path, data: list[Path], tmp_path: Path) -> None:
     folders = [tmp_path / f"checkpoint-{step}" for step in (10, 5)]

@@ -30,6 +30,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("page")
 def test_from_images_to_a_report_with_worth(vit: Path, images: list[Path], tmp_path: Path):
     out = tmp_path / "out"
@@ -56,6 +57,7 @@ def test_from_images_to_a_report_with_worth(vit: Path, images: list[Path], tmp_p
     assert "12 images" in page and "Which matter" in page
 
 
+@pytest.mark.slow
 def test_curve_prune_and_evaluate(vit: Path, images: list[Path], tmp_path: Path):
     files = ("--data", images[0], "--dev", images[1], "--test", images[2])
     status, output, errors = headcount(

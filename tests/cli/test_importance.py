@@ -88,6 +88,7 @@ def test_into_an_analysis(encoder: Path, pairs: Path, tmp_path: Path) -> None:
     assert list(again.columns[len(before.columns) :]) == ["norm_score", "sink_score"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["causal-lm", "translation"])
 def test_other_tasks(task: str, marian: Path, tmp_path: Path) -> None:
     model, data = marian, tmp_path / "data.tsv"
@@ -149,6 +150,7 @@ def test_bleu_without_each_head(
     assert status == 2 and "(translation, chrf, zero), got others (translation, bleu" in errors
 
 
+@pytest.mark.slow
 def test_effects_on_texts_that_were_cut_in_another_way_are_refused(tmp_path: Path) -> None:
     run = ("importance", saved.llama(tmp_path / "llama"), "--task", "causal-lm")
     run += ("--data", PARALLEL, "--columns", "text=0", "--limit", 4, "--max-length", 9)
@@ -180,6 +182,7 @@ def _rewrite(file: Path, record: dict[str, Any], part: str, other: str) -> None:
     file.write_text(json.dumps(found | {"sha256": record_sha256(found)}))
 
 
+@pytest.mark.slow
 def test_refusals(encoder: Path, pairs: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     parallel = ("--data", PARALLEL, "--out", out)

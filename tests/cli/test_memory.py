@@ -77,6 +77,7 @@ def test_every_command_is_asked() -> None:
     assert {*RUNS} | {*ELSEWHERE} == {*COMMANDS} and not {*RUNS} & {*ELSEWHERE}
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", RUNS)
 def test_memory_is_planned_and_the_advice_can_be_followed(
     name: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

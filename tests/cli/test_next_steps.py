@@ -142,6 +142,7 @@ def point(method: str, keep: int, score: float, **more: bool) -> CurvePoint:
     )
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("scores", "higher", "best", "recover"),
     [
@@ -200,6 +201,7 @@ def test_a_page_names_what_the_terminal_names() -> None:
     assert curve_command(ON.model, recorded(ON), keep, "CURVE", methods) == line.strip()
 
 
+@pytest.mark.slow
 def test_the_commands_print_what_to_do_next(bert: Path, data: list[Path], tmp_path: Path) -> None:
     """A proposed curve is run as it is printed, with a file for its placeholder."""
     task = ("--task", "masked-lm", "--data", data[0], "--methods", "norm", "sink")

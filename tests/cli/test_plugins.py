@@ -49,6 +49,7 @@ def test_a_file_adds_a_score_with_options(plugin: str, asked: list[str], tmp_pat
     assert "adds dimmed (scores); checks not run" in " ".join(shown.split())
 
 
+@pytest.mark.slow
 def test_the_curve_that_is_proposed_has_the_score_and_runs(
     plugin: str, asked: list[str], tmp_path: Path
 ) -> None:

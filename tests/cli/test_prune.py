@@ -65,6 +65,7 @@ def test_one_head_per_group_is_spared(bert: Path, data: list[Path], tmp_path: Pa
     assert status == 2 and "clusters.json" in errors
 
 
+@pytest.mark.slow
 def test_protected_heads_are_kept(bert: Path, data: list[Path], tmp_path: Path) -> None:
     out, quick = tmp_path / "out", ("--method", "random", "--no-fold", "--no-rescale")
     protect = ("--protect", "enc.0.1", "enc.1.2")
@@ -93,6 +94,7 @@ def test_protected_heads_are_kept(bert: Path, data: list[Path], tmp_path: Path) 
     assert len(heads) == 6 and all("enc.0.1" in kept for kept in heads)
 
 
+@pytest.mark.slow
 def test_roles_of_an_analysis_are_protected(bert: Path, data: list[Path], tmp_path: Path) -> None:
     out, analysis = tmp_path / "out", tmp_path / "analysis"
     assert headcount("analyze", bert, SAMPLE, *LAX, "--limit", 60, "--out", analysis)[0] == 0
@@ -196,6 +198,7 @@ def test_a_failed_certificate_fails_the_command(
     assert run("prune", bert, data, tmp_path / "out", "--keep", 2, "--resume")[0] == 0
 
 
+@pytest.mark.slow
 def test_data_sets_that_share_examples_are_reported(
     bert: Path, data: list[Path], tmp_path: Path
 ) -> None:
@@ -206,6 +209,7 @@ def test_data_sets_that_share_examples_are_reported(
     assert any("--data" in warning and "--test" in warning for warning in record["warnings"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", ["michel2019", "li2021", "voita2019"])
 def test_presets(preset: str, bert: Path, data: list[Path], tmp_path: Path) -> None:
     """A paper's method from end to end: nothing is folded or rescaled."""
@@ -233,6 +237,7 @@ def test_presets(preset: str, bert: Path, data: list[Path], tmp_path: Path) -> N
     assert (record["history"] is None) == (preset == "michel2019")
 
 
+@pytest.mark.slow
 def test_a_latency(bert: Path, data: list[Path], tmp_path: Path) -> None:
     """With an hour, all heads can be kept; with a nanosecond, not even none."""
     more = ("--method", "norm", "--no-fold", "--no-rescale")
@@ -289,6 +294,7 @@ def test_functions_by_the_analysis_own_thresholds(
     )
 
 
+@pytest.mark.slow
 def test_an_analysis_of_a_pair_of_files_is_read_again(marian: Path, tmp_path: Path) -> None:
     """Trees and targets count; sources alone are another corpus."""
     pair = (SAMPLE, SAMPLE.with_suffix(".de"))
@@ -302,6 +308,7 @@ def test_an_analysis_of_a_pair_of_files_is_read_again(marian: Path, tmp_path: Pa
         read_again(tmp_path / "a", pair[:1], loaded)
 
 
+@pytest.mark.slow
 def test_an_analysis_of_pairs_is_read_again(bert: Path, tmp_path: Path) -> None:
     run = ("analyze", bert, PARALLEL, "--pairs", "--limit", 5, "--out", tmp_path / "a")
     assert headcount(*run)[0] == 0
@@ -309,6 +316,7 @@ def test_an_analysis_of_pairs_is_read_again(bert: Path, tmp_path: Path) -> None:
     assert list(again[0]) == list(Corpus(PARALLEL, limit=5, pairs=True))
 
 
+@pytest.mark.slow
 def test_an_analysis_by_other_frequencies_is_refused(
     bert: Path, data: list[Path], tmp_path: Path
 ) -> None:
@@ -341,6 +349,7 @@ def test_functions_where_no_head_is_left(bert: Path, data: list[Path], tmp_path:
     )
 
 
+@pytest.mark.slow
 def test_recovery_has_a_control(bert: Path, data: list[Path], tmp_path: Path) -> None:
     tune = ("--tune", "warmup=0", "distilled=0.5", "layerwise=3")
     more = ("--share", 0.5, "--recover", 2, *tune, "--method", "random")
@@ -386,6 +395,7 @@ def test_a_budget_for_each_site(marian: Path, tmp_path: Path) -> None:
     assert (kept["dec"], kept["enc"]) == (1, 3)
 
 
+@pytest.mark.slow
 def test_largest_drop(bert: Path, data: list[Path], tmp_path: Path) -> None:
     more = ("--method", "norm", "--no-fold", "--no-rescale", "--max-drop", 1e9)
     status, output, _ = run("prune", bert, data, tmp_path / "all", *more)
@@ -400,6 +410,7 @@ def test_largest_drop(bert: Path, data: list[Path], tmp_path: Path) -> None:
     assert set(record["tried"]) > {"6", "0"}
 
 
+@pytest.mark.slow
 def test_the_card_tells_of_a_drop_that_nothing_confirmed(
     bert: Path, data: list[Path], tmp_path: Path
 ) -> None:
@@ -460,6 +471,7 @@ def test_not_into_the_working_directory(tmp_path: Path, monkeypatch: pytest.Monk
     assert [path.name for path in tmp_path.iterdir()] == ["new.state"]
 
 
+@pytest.mark.slow
 def test_interrupted_runs_are_not_mixed(bert: Path, data: list[Path], tmp_path: Path) -> None:
     claim_artifact(tmp_path / "out", ResumePolicy.REFUSE)
     claim_artifact(tmp_path / "out", ResumePolicy.REFUSE)  # nothing was begun
@@ -482,6 +494,7 @@ def test_a_resumed_run_replaces_no_model_that_came_later(tmp_path: Path) -> None
         claim_artifact(tmp_path / "out", ResumePolicy.RESUME)
 
 
+@pytest.mark.slow
 def test_what_is_not_ours_is_not_replaced(bert: Path, data: list[Path], tmp_path: Path) -> None:
     """Inputs in the folder survive, and so does a neighbour with the name of the state."""
     out = tmp_path / "out"
@@ -499,6 +512,7 @@ def test_what_is_not_ours_is_not_replaced(bert: Path, data: list[Path], tmp_path
     assert (tmp_path / "new.state" / "thesis.txt").exists()
 
 
+@pytest.mark.slow
 def test_a_damaged_analysis_is_reported(bert: Path, data: list[Path], tmp_path: Path) -> None:
     analysis = tmp_path / "analysis"
     assert headcount("analyze", bert, SAMPLE, "--limit", 3, "--out", analysis)[0] == 0
@@ -513,6 +527,7 @@ def test_a_damaged_analysis_is_reported(bert: Path, data: list[Path], tmp_path: 
         (analysis / name).write_bytes(dense)
 
 
+@pytest.mark.slow
 def test_a_curve_leaves_other_folders_alone(bert: Path, data: list[Path], tmp_path: Path) -> None:
     """It holds although an analysis has a state too."""
     assert headcount("analyze", bert, SAMPLE, "--limit", 3, "--out", tmp_path / "out")[0] == 0
@@ -564,6 +579,7 @@ def test_killed_and_resumed(bert: Path, data: list[Path], tmp_path: Path) -> Non
     assert all(torch.equal(weights[1][name], weight) for name, weight in weights[0].items())
 
 
+@pytest.mark.slow
 def test_curve(bert: Path, data: list[Path], tmp_path: Path) -> None:
     out, same = tmp_path / "out", [data[0], data[0], data[2]]
     more = ("--methods", "gradient", "random", "--seeds", 2, "--keep", 2, 4)
@@ -600,6 +616,7 @@ def test_curve(bert: Path, data: list[Path], tmp_path: Path) -> None:
         run("curve", bert, same, tmp_path / "b", *more, "--methods.norm.step", 1)
 
 
+@pytest.mark.slow
 def test_a_size_and_a_drop(bert: Path, data: list[Path], tmp_path: Path) -> None:
     """Terminal, card and record say how small, fast and good the model is, and that it is equal."""
     out, quick = tmp_path / "out", ("--method", "random", "--no-fold", "--no-rescale")
@@ -639,6 +656,7 @@ def test_budgets_that_are_refused(
     assert status == 2 and reported in errors
 
 
+@pytest.mark.slow
 def test_the_hub_reads_the_card(bert: Path, data: list[Path], tmp_path: Path) -> None:
     """Its scores, and the licence of the model that it was made from."""
     dense, out = tmp_path / "dense", tmp_path / "out"

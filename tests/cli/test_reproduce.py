@@ -33,6 +33,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 COLUMNS = ("--task", "similarity", "--columns", "sentence1=0", "sentence2=1", "score=2")
 
 
+@pytest.mark.slow
 def test_michel2019(encoder: Path, data: tuple[Path, Path], tmp_path: Path) -> None:
     out = tmp_path / "out"
     command = ("reproduce", "michel2019", encoder, *COLUMNS, "--data", data[0], "--samples", 50)
@@ -83,6 +84,7 @@ def test_voita2019_in_languages_of_no_model(marian: Path, tmp_path: Path) -> Non
     assert not (tmp_path / "out" / "heads.parquet").exists()
 
 
+@pytest.mark.slow
 def test_a_folder_of_treebanks(encoder: Path, data: tuple[Path, Path], tmp_path: Path) -> None:
     """A folder means all its CoNLL-U files; one without any is refused."""
     folder = tmp_path / "treebank"

@@ -23,6 +23,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_examine_importance_compact(model: Path, tmp_path: Path) -> None:
     loaded = load(model)
     assert loaded.heads.counts == dict.fromkeys(loaded.heads.counts, (3, 3))

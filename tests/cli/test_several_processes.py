@@ -68,6 +68,7 @@ def test_torchrun_repeats_why_a_process_ended(
     assert why in " ".join(shown.split()) and "To enable traceback" not in shown
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["compact", "report"])
 def test_real_processes(name: str, bert: Path, tmp_path: Path) -> None:
     """A folder and a report were written by both processes, or one blamed the other."""
@@ -140,6 +141,7 @@ def test_an_evaluation_is_shared(marian: Path, tmp_path: Path) -> None:
     assert not outs[1].exists()
 
 
+@pytest.mark.slow
 def test_other_arguments_are_refused_by_all(bert: Path, data: list[Path], tmp_path: Path) -> None:
     evaluate = ("evaluate", bert, "--task", "masked-lm", "--data", data[0], "--limit")
     for status, output, errors in ends(ranks("headcount", *evaluate, last=[3, 4])):

@@ -34,6 +34,7 @@ def test_tables_record_and_document(llama: Path, tmp_path: Path) -> None:
     assert (out / "skills.md").read_text().startswith("# What the heads of a language model do")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("page")
 def test_beside_an_analysis_its_page_opens_with_them(llama: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"

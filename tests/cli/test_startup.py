@@ -226,6 +226,7 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
 """Arguments of commands that need no model to be refused, and part of the error."""
 
 
+@pytest.mark.slow
 def test_refusals_import_nothing_heavy_and_write_nothing(tmp_path: Path) -> None:
     out = str(tmp_path / "out")
     refused = {

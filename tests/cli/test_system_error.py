@@ -17,6 +17,7 @@ from tests.cli.test_compact import plan
 from tests.forked import Forked
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["compact", "analyze"])
 def test_a_full_disk_is_reported_in_a_sentence(command: str, bert: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
@@ -52,6 +53,7 @@ def test_other_errors_are_not_taken_for_it() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("allocate", [torch.empty, np.empty, bytearray])
 def test_memory_of_the_machine_that_is_full_is_reported_in_a_sentence(
     allocate: Callable[[int], object], bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -87,6 +89,7 @@ def test_an_argument_of_many_characters_is_shortened(bert: Path) -> None:
     assert status == 2 and len(errors) < 2000 and "Expected a task" in errors, errors
 
 
+@pytest.mark.slow
 def test_an_unusable_path_is_reported_in_a_sentence(bert: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for command in (("compact", bert, "--plan", plan(tmp_path)), ("analyze", bert, SAMPLE)):

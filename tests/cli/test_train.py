@@ -26,6 +26,7 @@ def _losses(out: Path) -> list[float]:
     return [row["loss"] for row in history if "loss" in row]
 
 
+@pytest.mark.slow
 def test_translation(tmp_path: Path) -> None:
     """Training turns files into a model that the other commands accept."""
     out = tmp_path / "out"
@@ -58,6 +59,7 @@ def test_left_out(tmp_path: Path) -> None:
     assert status == 0 and "Left out: 1 example that have an empty side" in output, errors
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("arguments", "reported"),
     [

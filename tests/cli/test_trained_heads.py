@@ -66,6 +66,7 @@ def succeeds(*arguments: object) -> str:
     return output
 
 
+@pytest.mark.slow
 def test_from_importance_to_a_smaller_model(case: Case, tmp_path: Path) -> None:
     model, task, (train, dev, test), metric = case
     given = (*task, "--data", train)
@@ -86,6 +87,7 @@ def test_from_importance_to_a_smaller_model(case: Case, tmp_path: Path) -> None:
     assert metric in output
 
 
+@pytest.mark.slow
 def test_it_can_be_trained_and_followed(case: Case, tmp_path: Path) -> None:
     model, task, (train, dev, _), metric = case
     tuned = tmp_path / "tuned"

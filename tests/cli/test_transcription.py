@@ -20,6 +20,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return speech.recordings(tmp_path_factory.mktemp("sound"))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The speed was not measured")
 def test_heads_are_scored_and_pruned(whisper: Path, sound: Path, tmp_path: Path) -> None:
     task = ("--task", "transcription", "--data", sound)

@@ -64,6 +64,7 @@ def by_the_book(
     return found
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["BertModel", "MarianMTModel", "LlamaForCausalLM"])
 @pytest.mark.parametrize("max_weights", [32_000_000, 700, 1])
 def test_distances_by_the_book(name: str, max_weights: int) -> None:
@@ -83,6 +84,7 @@ def test_distances_by_the_book(name: str, max_weights: int) -> None:
         assert distances[pair] == pytest.approx(distance, abs=2e-6)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("max_weights", [32_000_000, 700])
 def test_distances_of_windows_by_the_book(
     max_weights: int, monkeypatch: pytest.MonkeyPatch

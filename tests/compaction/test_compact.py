@@ -47,6 +47,7 @@ def run_gated(model: PreTrainedModel, plan: Plan, batch: dict[str, Tensor]) -> l
         return run(model, batch)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("dead", [0, *slow(None, 1)])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_equals_the_gated_model(name: str, dead: int | None) -> None:
@@ -59,6 +60,7 @@ def test_equals_the_gated_model(name: str, dead: int | None) -> None:
         assert difference(run(model, batch), expected) > 1e-3, "the heads that went did something"
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["t5", "marian", "whisper"])
 def test_the_encoder_of_a_compact_model_is_a_model(name: str) -> None:
     """Its configuration is that of the model of both sides, whose plan names other paths."""
@@ -73,6 +75,7 @@ def test_the_encoder_of_a_compact_model_is_a_model(name: str) -> None:
         examine(stock.eval())
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", FAMILIES)
 def test_what_is_frozen_stays_frozen(name: str) -> None:
     (model, _), (plan, smaller) = examined(name), compacted(name, None)
@@ -82,6 +85,7 @@ def test_what_is_frozen_stays_frozen(name: str) -> None:
     assert not any(each.requires_grad for each in compact(frozen, plan).parameters())
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", FAMILIES)
 def test_nothing_is_lost_where_all_heads_are_kept(name: str) -> None:
     model, _ = examined(name)
@@ -92,6 +96,7 @@ def test_nothing_is_lost_where_all_heads_are_kept(name: str) -> None:
     assert vars(model.config).get("head_plan") is None, "the model given is left alone"
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "bart", *slow("t5")])
 def test_compaction_of_compaction(name: str) -> None:
     """Two plans in a row equal the one plan of the heads that both keep."""
@@ -130,6 +135,7 @@ def _half(anatomy, place: tuple[str, int], heads: Heads) -> int:
     return 1 if layer.num_heads == layer.num_key_value_heads else max(1, count // 2)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("dead", [0, *slow(1)])
 @pytest.mark.parametrize("name", GENERATING)
 def test_generation(name: str, dead: int) -> None:
@@ -141,6 +147,7 @@ def test_generation(name: str, dead: int) -> None:
         _generates_the_same(examined(name)[0], *compacted(name, dead))
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("kind", "config"),
     [
@@ -158,6 +165,7 @@ def test_generation_of_more_decoders(kind: Any, config: Any) -> None:
     _generates_the_same(model, some_heads(examine(model), 0))
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("dead", [0, 1])
 def test_generation_where_heads_are_counted_by_the_configuration(dead: int) -> None:
     """Phi-3 asks the first layer's cache for the length, and cuts its fused map by the config."""
@@ -169,6 +177,7 @@ def test_generation_where_heads_are_counted_by_the_configuration(dead: int) -> N
         compact(model, Plan({"decoder.self": {dead: (0, 1, 2)}}))
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("broken", [False, True])
 def test_rounding_is_no_difference(
@@ -357,6 +366,7 @@ def test_copies_share_the_plan() -> None:
     assert json.loads(config.to_json_string())["head_plan"] == config.head_plan
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.* saw no image")
 def test_a_decoder_of_text_and_images() -> None:
     """Gemma 3 as published: a text model, its language model head, and a vision model."""
@@ -402,6 +412,7 @@ def test_a_part_of_a_compact_model_made_smaller_again() -> None:
     assert examine(again).heads.counts == {"encoder.self": (1, 0)}
 
 
+@pytest.mark.slow
 def test_positions_that_grew_with_a_text() -> None:
     """M2M100 extends its position table for a longer text."""
     model = tiny.MODELS["m2m_100"]()
@@ -439,6 +450,7 @@ def test_another_dtype_and_mode() -> None:
     assert smaller.dtype == torch.bfloat16 and smaller.training and model.training
 
 
+@pytest.mark.slow
 def test_weights_of_other_formats_keep_them() -> None:
     """An example is T5's `wo`, which transformers leaves in single precision."""
     model = tiny.MODELS["t5"]().bfloat16()

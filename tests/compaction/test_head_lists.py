@@ -74,6 +74,7 @@ CHOICES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["some", *slow("none that it lists", "all of a layer")])
 def test_time_stamps_are_those_of_the_gated_model(
     whisper: tuple[Any, Anatomy], name: str, tmp_path: Path
@@ -99,6 +100,7 @@ def test_time_stamps_are_those_of_the_gated_model(
     assert ("Time stamps of words differ from the dense model's" in card) == bool(num_gone)
 
 
+@pytest.mark.slow
 def test_a_plan_on_a_plan(whisper: tuple[Any, Anatomy]) -> None:
     """What was renumbered once is renumbered again."""
     model, anatomy = whisper
@@ -121,6 +123,7 @@ def change(path: Path, place: str, **fields: Any) -> None:
     path.write_text(json.dumps(found))
 
 
+@pytest.mark.slow
 def test_a_folder_of_an_earlier_version_is_named_until_it_is_corrected(
     whisper: tuple[Any, Anatomy], tmp_path: Path
 ) -> None:
@@ -150,6 +153,7 @@ def test_a_folder_of_an_earlier_version_is_named_until_it_is_corrected(
     assert not [each for each in left if "alignment_heads" in str(each.message)]
 
 
+@pytest.mark.slow
 def test_losing_all_needs_consent(whisper: tuple[Any, Anatomy], tmp_path: Path) -> None:
     model, anatomy = whisper
     plan = plan_without(anatomy, [f"cross.{layer}.{head}" for layer, head in LISTED])

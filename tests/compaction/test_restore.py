@@ -24,6 +24,7 @@ def loaded_of(name: str) -> Loaded:
     return loaded
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dead", [1, *slow(None)])
 @pytest.mark.parametrize("name", sorted(set(FAMILIES) - set(SHARED_TABLES)))
 def test_the_gated_model_is_the_compact_one_that_learned(name: str, dead: int | None) -> None:
@@ -48,6 +49,7 @@ def test_the_gated_model_is_the_compact_one_that_learned(name: str, dead: int | 
         assert torch.equal(tensor, before[key]), f"{key} of the model given"
 
 
+@pytest.mark.slow
 def test_heads_that_went_have_their_old_weights() -> None:
     loaded = loaded_of("bert")
     plan = some_heads(loaded.anatomy, None)

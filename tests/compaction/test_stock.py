@@ -102,6 +102,7 @@ def changed(name: str) -> PreTrainedModel:
     return model.eval()
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", SHARED)
 def test_what_is_one_parameter_stays_one(name: str) -> None:
     model = changed(name)
@@ -193,6 +194,7 @@ WAYS: dict[str, tuple[Change, Change]] = {
 }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("place", MAPS)
 @pytest.mark.parametrize("remover", WAYS)
 def test_computed_weights(remover: str, place: str) -> None:
@@ -268,6 +270,7 @@ def test_a_model_that_was_changed(change: Change, said: str) -> None:
         compact(model.eval(), Plan({"encoder.self": {0: (1, 3)}}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["body", "bias"])
 def test_what_the_model_lacks_is_lacking(kind: str, tmp_path: Path) -> None:
     """The body of a model with a head has no pooler; a bias may be taken away."""

@@ -236,6 +236,7 @@ def test_a_file_is_named_after_it_was_loaded(file: Callable[[str], str]) -> None
     assert str(origin_of_module(kind.__module__)).startswith("my.py ")
 
 
+@pytest.mark.slow
 def test_a_plug_in_that_takes_long_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """It ends once the run has said that it waits for it, whenever that is."""
     said, named = list[str](), Event()

@@ -98,6 +98,7 @@ except InputError as error:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("what", "name"), [("threads", "number of threads"), ("versions", "version of numpy")]
 )

@@ -228,6 +228,7 @@ def _two_states(path: Path) -> Callable[[], None]:
     return put_back
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Expected")
 def test_wherever_the_newest_state_is_damaged_no_number_changes_and_no_run_is_lost(
     tmp_path: Path,
@@ -322,6 +323,7 @@ def test_a_state_that_was_put_back_is_kept_by_the_next_save(tmp_path: Path) -> N
     assert [*kept(path)] == ["one"]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Expected")
 def test_damaged_arrays_are_replaced_by_those_before(tmp_path: Path) -> None:
     path = tmp_path / "sums.safetensors"

@@ -176,6 +176,7 @@ def test_windows_overlap_and_count_what_is_out_of_reach() -> None:
     assert all(1 not in window.sentences for window in long.windows)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["BertModel", "MarianMTModel", "LlamaForCausalLM"])
 def test_documents_are_read_as_they_are_written(name: str) -> None:
     """Words in the text, of which some share pieces, against the definition; or joined."""

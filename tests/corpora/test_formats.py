@@ -128,6 +128,7 @@ def test_hashes_are_of_bytes_and_columns(tmp_path: Path) -> None:
     assert Corpus(path).sha256() == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+@pytest.mark.slow
 def test_a_parquet_is_read_by_row_groups(tmp_path: Path) -> None:
     """The damage in the last of three groups is met there, not before."""
     rows = [{"text": f"{number} {'word ' * 300}"} for number in range(3000)]

@@ -42,6 +42,7 @@ def rarest_by_hand(
     return [*order[:2], -1][:2]
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_rarest_agrees_with_the_definition(data: st.DataObject) -> None:
     counts = data.draw(st.lists(st.integers(0, 4), min_size=1, max_size=7))

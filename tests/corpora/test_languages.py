@@ -55,6 +55,7 @@ def of(tokenizer: PreTrainedTokenizerBase) -> Loaded:
     return Loaded(tiny.seeded(model), tokenizer, "tiny")
 
 
+@pytest.mark.once
 def test_unset_languages_are_asked_for(tokenizer: PreTrainedTokenizerBase, tmp_path: Path) -> None:
     loaded = of(tokenizer)
     with pytest.raises(InputError, match="languages .* none are set. Give --languages"):

@@ -31,6 +31,7 @@ def seeing(template: str = CHATML) -> PreTrainedTokenizerBase:
     return tokenizer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", [LINE, "A <|audio|>", {"messages": CHAT}])
 def test_rows_with_media_are_refused_or_left_out(row: Any) -> None:
     corpus, encoder = Corpus(["A dog.", row]), Encoder(seeing())

@@ -63,6 +63,7 @@ def test_a_stream_is_counted_and_read_by_parts() -> None:
     assert len(few.parts) == len(take_census(few, encoder).parts) == 1
 
 
+@pytest.mark.slow
 def test_three_processes_read_each_file_of_a_stream_once() -> None:
     script = """
 import json

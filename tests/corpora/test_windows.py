@@ -80,6 +80,7 @@ def in_pairs(tree: Tree, windows: list[Encoded]) -> list[EncodedPair]:
     return [EncodedPair(Sentence(" ".join(words), words, tree), one, None) for one in windows]
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_an_arc_counts_once_if_some_window_has_both_words(data: st.DataObject) -> None:
     pieces = data.draw(st.lists(st.integers(1, 3), min_size=2, max_size=20))

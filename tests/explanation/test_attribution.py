@@ -72,6 +72,7 @@ def test_elsewhere_there_is_no_direct_attribution(name: str) -> None:
     assert attribute(loaded, row_of(loaded)) is None
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["llama", "bert", "t5"])
 def test_gradient_times_output_is_the_slope_at_a_gate(name: str) -> None:
     """One head at a time, on the stock model."""
@@ -84,6 +85,7 @@ def test_gradient_times_output_is_the_slope_at_a_gate(name: str) -> None:
             assert value == pytest.approx(expected, abs=2e-5)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["llama", "gemma2", "t5"])
 def test_promoted_and_demoted_tokens_are_those_of_every_attribution(name: str) -> None:
     """What a head adds to a token's logit is its direct attribution to that token alone."""

@@ -133,6 +133,7 @@ def _predicted(found: Explained, ranking: str, order: str, others: str) -> list[
     return left
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ranking", "others"),
     [("gradient", "mean"), ("gradient", "second"), ("norm", "resample")],
@@ -237,6 +238,7 @@ def copied(held: Loaded) -> list[Prompt]:
     return [prompts[n] for n in np.argsort(gains)[-6:]]
 
 
+@pytest.mark.slow
 def test_the_mean_of_ranks_is_a_ranking() -> None:
     """Of a head that is second by one effect and fourth by another, the mean place is third."""
     options = ExplainOptions(
@@ -272,6 +274,7 @@ def test_a_planted_circuit_is_found_exactly() -> None:
     assert "2 of 12 heads" in text, text
 
 
+@pytest.mark.slow
 def test_what_has_no_circuit(tmp_path: Path) -> None:
     held, options = loaded(LLAMA), ExplainOptions(effects=("mean",), together=(), circuit=True)
     swapped = [replace(each, target=each.against or "", against=each.target) for each in PROMPTS]

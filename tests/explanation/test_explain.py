@@ -52,6 +52,7 @@ def found() -> Explained:
     )
 
 
+@pytest.mark.slow
 def test_effects_are_those_of_the_book(found: Explained) -> None:
     """Zero, the mean over prompts, and patching in both directions, by one hook at a time."""
     held = loaded(LLAMA)
@@ -124,6 +125,7 @@ class _Asked:
         return after - self.second if effect == "restored" else self.value - after
 
 
+@pytest.mark.slow
 def test_attribution_adds_up_and_patching_is_estimated(found: Explained) -> None:
     every = explain(loaded(LLAMA), PROMPTS, options=ExplainOptions(effects=("attribution",)))
     rows = every.of("attribution")
@@ -155,6 +157,7 @@ def test_so_many_heads_as_there_are_are_not_removed_together() -> None:
     assert {row.heads for row in explain(loaded(LLAMA), PROMPTS[:2], options=options).joint} == {1}
 
 
+@pytest.mark.slow
 def test_several_heads_together(found: Explained) -> None:
     """Each half's heads are the other half's best; random ones are of the same layers."""
     held = loaded(LLAMA)
@@ -215,6 +218,7 @@ def test_one_prompt_has_no_intervals(tmp_path: Path) -> None:
     assert "gives “ moon” a log-probability of" in text and "the joint log-probability" in text
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("model", "prompt", "target", "against", "corrupt"),
     [
@@ -245,6 +249,7 @@ def test_every_kind_of_model(
     assert any(row.value for row in found.effects if row.effect == "restored")
 
 
+@pytest.mark.slow
 def test_knockout_alone_and_by_layers() -> None:
     """Of every prompt: the target's word, from the last token of a causal model."""
     held = loaded(LLAMA)
@@ -286,6 +291,7 @@ def test_knockout_alone_and_by_layers() -> None:
     assert "knockout" not in explain(held, "The old dog", " moon").measured
 
 
+@pytest.mark.slow
 def test_a_planted_head_is_found_exactly() -> None:
     """A model in which one head alone writes, which copies: nothing else has any effect."""
     held = loaded(LLAMA)
@@ -419,6 +425,7 @@ class Halved(Replacement):
         return {layer: each / 2 for layer, each in prompt.clean[row].outputs.items()}
 
 
+@pytest.mark.slow
 def test_an_effect_of_ones_own(tmp_path: Path) -> None:
     """It is measured alone and together, and its words are read without it."""
     held, alone = loaded(LLAMA), ExplainOptions(heads=HEADS, together=(1,), draws=1)

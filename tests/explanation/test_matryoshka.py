@@ -47,6 +47,7 @@ def test_gates_add_up_to_a_size_and_have_its_slope() -> None:
         assert float(slope_LH[learner, head]) == pytest.approx(expected, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_a_planted_circuit_is_learned() -> None:
     """The two heads that do all of it come first for both halves; it is the same again."""
     held = planted_model()
@@ -78,6 +79,7 @@ def test_options_of_learning_are_checked() -> None:
             ExplainOptions(**wrong)
 
 
+@pytest.mark.slow
 def test_other_outputs_than_those_of_second_prompts_will_do() -> None:
     """Means, zeros and other prompts take their place; nothing is left on the model."""
     held = loaded("LlamaForCausalLM")

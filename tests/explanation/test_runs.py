@@ -31,6 +31,7 @@ def loaded(request: pytest.FixtureRequest) -> Loaded:
     return Loaded(tiny.MODELS[request.param](), None, request.param)
 
 
+@pytest.mark.once
 def test_each_head_is_replaced_in_its_own_row(
     loaded: Loaded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -73,6 +74,7 @@ def test_several_heads_at_once(loaded: Loaded) -> None:
         assert value == pytest.approx(expected, abs=5e-6)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("queries", [(), (2, 3)])
 def test_looks_are_knocked_out_of_one_head_each(loaded: Loaded, queries: tuple[int, ...]) -> None:
     """Of an encoder-decoder, in cross-attention; no queries stand for all."""

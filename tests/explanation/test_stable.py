@@ -132,6 +132,7 @@ def test_nothing_is_stable_of_few_prompts_or_where_random_heads_are_as_good() ->
     assert not no_ranking(_curves(singles))
 
 
+@pytest.mark.slow
 def test_what_a_stable_circuit_keeps_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """On these prompts and elsewhere, with each head of it left out: as runs of its parts say."""
     held = loaded("LlamaForCausalLM")

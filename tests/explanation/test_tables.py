@@ -67,6 +67,7 @@ def test_prompts_with_media_are_left_out_on_request() -> None:
     assert [each.prompt for each in found] == ["A dog"] and len(read_prompts(rows)) == 2
 
 
+@pytest.mark.slow
 def test_tokens_that_target_and_rival_share_are_named() -> None:
     held = loaded(GPT2)
     assert case(held, "The old", " dog barked", " dog moon").shared == " dog"

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -49,6 +50,7 @@ def _pruned(folder: Path) -> None:
     Plan.read(folder / "plan.json").check_heads(HEADS)
 
 
+@pytest.mark.slow
 @tried(12)
 @given(damages(DATA / "run"), st.booleans())
 def test_a_run(damage: Damage, sealed: bool) -> None:
@@ -61,12 +63,14 @@ def test_a_curve(damage: Damage, sealed: bool) -> None:
     check("curve", DATA / "curve", damage, _curve, sealed)
 
 
+@pytest.mark.slow
 @tried(60)
 @given(damages(DATA / "pruned", ["prune.json", "certificate.json", "plan.json"]))
 def test_records_of_a_pruned_model(damage: Damage) -> None:
     check("records of a pruned model", DATA / "pruned", damage, _pruned)
 
 
+@pytest.mark.slow
 @tried(8)
 @given(damages(DATA / "pruned"))
 def test_a_pruned_model(damage: Damage) -> None:

@@ -74,6 +74,7 @@ def test_a_named_pipe_in_a_model_is_not_waited_for(name: str, tmp_path: Path):
         headcount.load(model)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("field", ["_attn_implementation", "attn_implementation"])
 @pytest.mark.parametrize("is_compact", [False, True])
 def test_kernels_of_the_hub_are_not_fetched(field: str, is_compact: bool, tmp_path: Path):
@@ -104,6 +105,7 @@ HOSTILE_NAMES = (
 )
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", HOSTILE_NAMES)
 def test_the_card_shows_the_name_of_a_model_on_one_line(name: str, bert: Path, tmp_path: Path):
     model, out = shutil.copytree(bert, tmp_path / name), tmp_path / "out"
@@ -184,6 +186,7 @@ def test_files_of_the_user_in_a_training_stay(tmp_path: Path):
     assert (out / "notes.txt").read_text() == "mine" and (out / "train.tsv").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("listed", [True, False], ids=["", "from before there was a list"])
 def test_files_of_the_user_in_a_compact_model_stay(listed: bool, bert: Path, tmp_path: Path):
     out = tmp_path / "out"
@@ -237,6 +240,7 @@ def test_a_missing_folder_is_not_blamed_on_the_hub(monkeypatch: pytest.MonkeyPat
         headcount.load("models/none")
 
 
+@pytest.mark.slow
 def test_trained_weights_let_the_certificate_lapse(bert: Path, tmp_path: Path):
     out, loaded = tmp_path / "small", headcount.load(bert)
     save_compact(
@@ -306,6 +310,7 @@ ESCAPES = "a\x1b]0;t\x07\x1b[31m\x9b\u202e\udcff"
 """Set the title, colour, write backwards, and a byte that is no UTF-8: as a file could be named."""
 
 
+@pytest.mark.slow
 def test_no_file_holds_control_characters(bert: Path, page: None, tmp_path: Path):
     """Not of the names of models, files and folders, nor of texts."""
     corpus, out = tmp_path / f"{ESCAPES}.conllu", tmp_path / "out"

@@ -44,6 +44,7 @@ def test_gates_and_weights_learn_and_nothing_stays(ends: dict[str, Any]) -> None
     assert (moved.abs() > 0.02).all() and (moved.abs() < 0.6).all(), "at their own rate: 0.1"
 
 
+@pytest.mark.slow
 def test_a_checkpoint_holds_gates_and_noise(ends: dict[str, Any], tmp_path: Path) -> None:
     for kind, (model, gates, history) in ends.items():
         with pytest.raises(KeyboardInterrupt):
@@ -56,6 +57,7 @@ def test_a_checkpoint_holds_gates_and_noise(ends: dict[str, Any], tmp_path: Path
         assert losses[0] == losses[1]
 
 
+@pytest.mark.slow
 def test_weight_decay_leaves_gates_alone(ends: dict[str, Any], tmp_path: Path) -> None:
     """AdamW would take a tenth of the weights and, at their rate, all of the gates."""
     gates = script("l0", tmp_path, weight_decay=100.0)[1]
@@ -91,6 +93,7 @@ def test_the_penalty_joins_with_its_gradient() -> None:
     torch.testing.assert_close(gates.log_a.detach(), expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_what_a_trainer_of_mixed_precision_had_is_compacted_in_its_own_format(
     tmp_path: Path,
 ) -> None:
@@ -160,6 +163,7 @@ def test_half_precision_without_clipping_is_refused(tmp_path: Path) -> None:
         GateTraining(gates).on_train_begin(args, TrainerState(), TrainerControl(), **given)
 
 
+@pytest.mark.slow
 def test_gates_move_at_their_rate_by_an_optimizer_of_ones_own(tmp_path: Path) -> None:
     """The first step of Adam is the rate, in its direction; warmup halves it, a rate of 0 has none.
 

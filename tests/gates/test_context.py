@@ -44,6 +44,7 @@ def test_gates_leave_no_trace(name: str) -> None:
         parameter.grad = None
 
 
+@pytest.mark.once
 @EVERY
 def test_gates_of_one_change_nothing_in_training(name: str) -> None:
     """Dropout, also of attention weights, equals the stock model's number by number."""
@@ -110,6 +111,7 @@ def test_a_side_alone_has_a_draw_of_its_own() -> None:
         parameter.grad = None
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "marian"])
 def test_layers_that_run_again_have_the_same_draw(name: str) -> None:
     """Gradient checkpointing does not change the gradients of gates."""

@@ -12,6 +12,7 @@ LAYOUT = Layout(HEADS, tuple((h,) for h in HEADS if h.site == "encoder.self") + 
 QUOTAS = [Quota("encoder.self", 5), Quota("decoder.self", 4)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", [1e-3, 1.0])
 def test_one_training_comes_to_the_quotas(unit: float) -> None:
     """It holds for any unit of the loss."""

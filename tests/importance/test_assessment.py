@@ -53,6 +53,7 @@ def test_columns_are_those_of_the_single_functions() -> None:
         np.testing.assert_allclose(found[name], column, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_options_reach_the_methods() -> None:
     loaded, task = similarity()
     plain = assess(loaded, task, replace(FEW, methods=("gradient", "relevance", "ablation")))
@@ -71,6 +72,7 @@ def test_options_reach_the_methods() -> None:
         assert plain.record.signature != other.record.signature, change
 
 
+@pytest.mark.slow
 def test_relevance_has_the_average_that_was_asked_for() -> None:
     """The steps of an example together, or each alone as published; the record says which."""
     loaded = small.loaded("MarianMTModel", **ONE_LAYER)
@@ -100,6 +102,7 @@ def test_both_averages_of_one_step_are_equal() -> None:
     assert words == {"Relevance is the mean over examples, each of one step (Voita et al., 2019)."}
 
 
+@pytest.mark.slow
 def test_batches_are_signed_where_they_matter() -> None:
     loaded, task = similarity()
 
@@ -112,6 +115,7 @@ def test_batches_are_signed_where_they_matter() -> None:
     assert signed("sample", 64) == signed("sample", 4096)
 
 
+@pytest.mark.slow
 def test_p_values_before_and_after_holm() -> None:
     loaded, task = similarity()
     found = assess(loaded, task, replace(FEW, methods=("ablation",)))
@@ -143,6 +147,7 @@ def cross_fitted_delta(loaded: Any, task: Task, heads: list[str], chosen: tuple[
     return mean - evaluate(loaded.model, task).loss
 
 
+@pytest.mark.slow
 def test_of_each_layer_the_head_that_does_best_alone() -> None:
     loaded, task = similarity()
     record = assess(loaded, task, replace(FEW, methods=("ablation",))).record
@@ -201,6 +206,7 @@ def count_translations(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return calls
 
 
+@pytest.mark.slow
 def test_the_whole_model_translates_once(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = small.loaded("MarianMTModel", **ONE_LAYER)
     task, calls = short(loaded), count_translations(monkeypatch)
@@ -218,6 +224,7 @@ def test_the_whole_model_translates_once(monkeypatch: pytest.MonkeyPatch) -> Non
         assert delta == pytest.approx(found.score - without)
 
 
+@pytest.mark.slow
 def test_what_was_translated_is_not_translated_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -250,6 +257,7 @@ def test_what_was_translated_is_not_translated_again(
         assess(loaded, task, methods, tmp_path)
 
 
+@pytest.mark.slow
 def test_what_stands_in_for_a_head_does_so_in_translation_too() -> None:
     loaded = small.loaded("MarianMTModel", **ONE_LAYER)
     task = short(loaded)

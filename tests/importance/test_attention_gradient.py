@@ -87,6 +87,7 @@ def loss_with(
         return float(TinyTask(model).losses(model, batch).loss_E.sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["bert", "marian", "gpt2"])
 def test_textbook(name: str) -> None:
     model, anatomy = examined_double(name)
@@ -101,6 +102,7 @@ def test_textbook(name: str) -> None:
                 assert found == pytest.approx(expected, rel=1e-4, abs=1e-8)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["albert", "llama", "t5", "mpnet"])
 def test_other_architectures(name: str) -> None:
     """Weights add up to 1 over kinds, and nothing of ours remains."""

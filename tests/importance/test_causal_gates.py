@@ -76,6 +76,7 @@ def louder(task: Task, factor: int) -> Task:
     return loud
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "max_tokens", "factor"), CASES)
 def test_scores_are_those_of_a_loop_over_sets_examples_and_heads(
     name: str, max_tokens: int, factor: int
@@ -144,6 +145,7 @@ def test_columns_are_means_and_ends_over_starts_and_halves() -> None:
     assert [name.shape for name in SETS.scores().values()] == [(5,), (5,)]
 
 
+@pytest.mark.slow
 def test_what_all_sets_agree_on_is_checked_on_examples_that_trained_nothing() -> None:
     loaded, task = TASKS["masked-bert"]()
     task = task.some(np.array([*range(7), *range(7), *range(7), *range(7)]))  # 28 examples
@@ -179,6 +181,7 @@ def test_what_all_sets_agree_on_is_checked_on_examples_that_trained_nothing() ->
     assert min(singles) - 1e-5 <= random.low <= random.delta <= random.high <= max(singles) + 1e-5
 
 
+@pytest.mark.slow
 def test_spread_over_starts_and_halves() -> None:
     loaded, task = TASKS["masked-bert"]()
     halves = np.array([[4.0, 3, 2, 1], [4, 3, 1, 2], [1, 2, 3, 4], [1, 2, 4, 3]]) / 10
@@ -190,6 +193,7 @@ def test_spread_over_starts_and_halves() -> None:
     assert np.isnan(alone.starts_rho) and alone.halves_rho == pytest.approx(-1)
 
 
+@pytest.mark.slow
 def test_an_assessment_has_columns_facts_and_a_document(tmp_path: Path) -> None:
     loaded, task = TASKS["classes-bert"]()
     options = Options(("causal-gates",), starts=2, updates=2, update_examples=3)

@@ -46,6 +46,7 @@ def num_tokens(model: PreTrainedModel) -> int:
     return sum(int(task.losses(model, batch).count_E.sum()) for batch in task.batches())
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", [*SOME, *slow("marian")])
 def test_samples(name: str) -> None:
     model, anatomy = examined_double(name)
@@ -96,6 +97,7 @@ def test_batches() -> None:
         assert found[place].tolist() == pytest.approx(sums, rel=1e-5, abs=1e-8)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["bert", "llama", "marian"])
 def test_tokens(name: str) -> None:
     """|<output, gradient of output>| per position, read before the output projection."""
@@ -161,6 +163,7 @@ STOPPED: dict[str, Callable[[PreTrainedModel, Task], object]] = {
 }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", STOPPED)
 @pytest.mark.parametrize("path", ["lm_head", "model.layers.0.self_attn.o_proj"])
 def test_a_step_that_passes_no_gradient(name: str, path: str) -> None:

@@ -72,6 +72,7 @@ def rows(name: str) -> list[tuple[dict[str, Tensor], list[int]]]:
     return found
 
 
+@pytest.mark.slow
 @MODELS
 def test_heads_equal_the_textbook_step_by_step_and_together(name: str) -> None:
     model, anatomy = examined_double(name)
@@ -89,6 +90,7 @@ def test_heads_equal_the_textbook_step_by_step_and_together(name: str) -> None:
             np.testing.assert_allclose(scores_H.numpy(), np.mean(shares, 0), rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.once
 @MODELS
 def test_tokens_equal_the_textbook(name: str) -> None:
     model, anatomy = examined_double(name)
@@ -427,6 +429,7 @@ def test_capped_scores_are_refused() -> None:
         relevance(model, TinyTask(model), "alpha_beta", anatomy, start=first_two)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     "name",
     ["classes-bert", "similarity-bert", "masked-bert", "causal-gpt2", "translation-Marian"],

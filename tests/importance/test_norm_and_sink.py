@@ -130,6 +130,7 @@ def test_padding_on_the_left_moves_the_first_token(name: str):
         assert scores.tolist() == pytest.approx(expected[place], abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("score", [norm, sink])
 def test_blocks_of_any_size_say_the_same(score, monkeypatch: pytest.MonkeyPatch):
     model, anatomy = examined("marian")

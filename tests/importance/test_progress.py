@@ -9,6 +9,7 @@ from tests.tasks.loaded import TASKS, few_translated
 from tests.watched import Watched
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["causal-gpt2", "translation"])
 def test_assess(task: str) -> None:
     loaded, data = few_translated() if task == "translation" else TASKS[task]()

@@ -119,6 +119,7 @@ def test_one_step_of_one_example_is_normalised_over_the_heads_of_each_layer() ->
 
 
 # The tap can't be checked on BART's classifier: it needs an end of sentence in every row.
+@pytest.mark.once
 @pytest.mark.parametrize("name", sorted(set(small.TASKS) - {"classes-bart"}))
 def test_every_task_says_where_relevance_starts(name: str) -> None:
     loaded, task = small.TASKS[name]()
@@ -157,6 +158,7 @@ def test_relevance_of_examples_drawn() -> None:
         torch.testing.assert_close(found.scores[place], scores_H, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_batches_do_not_matter() -> None:
     for name in ("similarity", "translation"):
         loaded, task = next(small.TASKS[key]() for key in small.TASKS if key.startswith(name))

@@ -82,6 +82,7 @@ def blind(value_RKD: Tensor, is_key_RK: Tensor, num_queries: int, causal: bool) 
     return new
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(("name", "site", "_value"), [*CASES, ("vit", "encoder.self", "no mask")])
 def test_mean(name: str, site: str, _value: str) -> None:
     model, anatomy = examined_double(name)

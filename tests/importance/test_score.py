@@ -27,6 +27,7 @@ KINDS = {name: SCORES[name] for name in SCORES.own}
 DOCS = Path(headcount.__file__).parents[1] / "docs" / "importance.md"
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", BY_SCORE)
 def test_what_is_shown_is_what_prunes(name: str) -> None:
     given = context("masked-bert")

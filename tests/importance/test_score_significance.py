@@ -200,6 +200,7 @@ def translations(metric: Any) -> tuple[Translation, Callable[[float, int], Evalu
     return task, made
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("metric", ["bleu", "chrf"])
 def test_bleu_and_chrf_are_the_textbooks(metric: Any):
     task, made = translations(metric)

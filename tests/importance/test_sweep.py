@@ -33,6 +33,7 @@ from tests.importance.tiny_task import TinyTask
 from tests.turns import slow
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", tiny.MODELS)
 def test_equals_gated_forwards(name: str) -> None:
     model, anatomy = examined_double(name)
@@ -70,6 +71,7 @@ def test_no_forward_has_more_tokens_than_asked_for(most: int) -> None:
     assert (max(tokens) > largest) == (most > 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dead", ["enc.0", *slow("enc.1", "dec.1", "cross.1")])
 def test_of_a_compact_model_with_a_layer_without_heads(dead: str) -> None:
     """Its block runs between others that are skipped."""
@@ -95,6 +97,7 @@ def test_a_site_without_heads_is_not_ablated() -> None:
     assert [each.name for each in whole_sites(heads)] == ["decoder.self"]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("instead", ["mean", "uniform"])
 @pytest.mark.parametrize("name", ["bert", "marian"])
 def test_stand_ins_are_those_of_a_gated_forward(name: str, instead: Instead) -> None:

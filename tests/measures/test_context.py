@@ -47,6 +47,7 @@ def parts(measure: type[Sums], masks: list[list[list[bool]]]) -> list[tuple[Sums
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("masks", [EVERY_OTHER, UNITS], ids=["tokens", "units"])
 @pytest.mark.parametrize("measure", ADDITIVE)
 def test_each_query_counts_once(measure: type[Sums], masks: list[list[list[bool]]]) -> None:
@@ -57,6 +58,7 @@ def test_each_query_counts_once(measure: type[Sums], masks: list[list[list[bool]
                 torch.testing.assert_close(added[name], numbers, rtol=1e-10, atol=1e-10, msg=name)
 
 
+@pytest.mark.slow
 def test_arcs_do_not_depend_on_context() -> None:
     """An arc counts in the window that it was assigned to, whichever of its words is context."""
     for measure in (Syntactic, RelationTests):
@@ -67,6 +69,7 @@ def test_arcs_do_not_depend_on_context() -> None:
                     torch.testing.assert_close(others.state()[name], numbers, rtol=0, atol=0)
 
 
+@pytest.mark.slow
 def test_words_look_once() -> None:
     """Words are the cases of looks; a word belongs to the window of its first piece."""
 

@@ -40,6 +40,7 @@ def _looks(e: Example, head: int, offset: int, is_causal: bool) -> Found:
     return halves.looks_of_sentence(e.A[head].tolist(), *flags, offset, is_causal)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["self", "cross", "bert", "gpt2", "llama"])
 def test_looks_are_the_textbook(name: str):
     for case in cases(name):

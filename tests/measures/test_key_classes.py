@@ -68,6 +68,7 @@ LOW = headcount.Options(
 )
 
 
+@pytest.mark.slow
 def test_the_queries_own_text_has_the_numbers_of_our_segments(bert: Loaded) -> None:
     """A class that depends on the query, in both halves, with chance, position and the test."""
     texts = [sentence.text for sentence in headcount.Corpus(SAMPLE, limit=60)]
@@ -76,12 +77,14 @@ def test_the_queries_own_text_has_the_numbers_of_our_segments(bert: Loaded) -> N
     pd.testing.assert_frame_equal(rows_of(found, "own"), rows_of(found, "segment"), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_marks_have_the_numbers_of_our_punctuation_in_a_causal_model(gpt2: Loaded) -> None:
     texts = [each.text for each in headcount.Corpus(SAMPLE, limit=90) if each.text[0].isalnum()]
     found = headcount.analyze(gpt2, headcount.Corpus(texts), LOW, traits=[Marks])
     pd.testing.assert_frame_equal(rows_of(found, "marks"), rows_of(found, "punctuation"), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_its_role_is_shown_and_read_without_it(bert: Loaded, tmp_path: Path) -> None:
     corpus = headcount.Corpus(SAMPLE, limit=60)
     headcount.analyze(bert, corpus, LOW, traits=[Marks]).write(tmp_path)
@@ -114,6 +117,7 @@ def test_a_name_or_letter_that_is_taken_is_refused(changed: dict[str, Any], said
         entries_of([renamed(**changed)])
 
 
+@pytest.mark.slow
 def test_a_colour_that_is_missing_differs_from_all_others_for_any_eye() -> None:
     named = (("a", "x"), ("b", "y"), ("c", "z"))
     found = entries_of([renamed(name=name, letter=letter) for name, letter in named])
@@ -130,6 +134,7 @@ def test_a_colour_that_is_missing_differs_from_all_others_for_any_eye() -> None:
     assert distinct(["#0072B2"]) == distinct(["#0072B2"])
 
 
+@pytest.mark.slow
 def test_a_class_that_returns_something_else_is_named(bert: Loaded) -> None:
     class Wrong(Marks):
         name = "wrong"

@@ -143,6 +143,7 @@ def test_cutting_padding_off_changes_nothing(name: str, monkeypatch: pytest.Monk
                 laws.assert_same_sums(measure.of(in_parts), measure.of(attention), rtol=1e-12)
 
 
+@pytest.mark.slow
 @settings(max_examples=8)
 @given(order=st.permutations(range(17)), cuts=st.sets(st.integers(1, 16)), size=st.integers(2, 9))
 def test_any_order_and_any_cut(order: list[int], cuts: set[int], size: int):
@@ -211,6 +212,7 @@ def test_blocks_of_any_size_give_the_same_sums(block: int):
         laws.assert_same_sums(cut.sums[key], sums, rtol=1e-12)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("with_trees", [True, False])
 @pytest.mark.parametrize("name", ["llama", "gemma3_text"])
 @pytest.mark.parametrize("block", [50, 2**19])
@@ -244,6 +246,7 @@ def test_layers_measured_at_once_give_the_same_sums(
             laws.assert_same_sums(together.sums[key], sums, rtol=1e-12)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["llama", "gemma3_text", "bert"])
 def test_every_measure_with_the_sweep(name: str) -> None:
     """The sums are those of the blocks, in blocks of any size, and of parts of a batch."""

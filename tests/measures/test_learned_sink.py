@@ -92,6 +92,7 @@ def test_is_what_the_stock_model_gives_its_sinks():
         torch.testing.assert_close(share_H, slow_H, atol=1e-6, rtol=0)
 
 
+@pytest.mark.slow
 def test_models_without_a_learned_sink_have_no_such_column(tmp_path: Path):
     kinds = (("llama", vocabulary.TEXTS, MEASURES), ("vit", vocabulary.IMAGES, IMAGE_MEASURES))
     for name, inputs, every in kinds:
@@ -101,6 +102,7 @@ def test_models_without_a_learned_sink_have_no_such_column(tmp_path: Path):
     assert "attn_none" not in measure(llama, Corpus(TEXTS)).frame
 
 
+@pytest.mark.slow
 def test_layers_without_a_learned_sink_have_no_number():
     tokenizer = tiny_tokenizers.llama()
     model: Any = tiny.gpt_oss(vocab_size=len(tokenizer))

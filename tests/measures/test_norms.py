@@ -8,6 +8,7 @@ from tests.measures.cases import CASES, HEAD_DIM, NUM_HEADS, attend, batches, ca
 from tests.textbook import norms
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", CASES)
 def test_is_the_textbook(name: str):
     for case in cases(name):

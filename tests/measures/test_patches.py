@@ -243,6 +243,7 @@ def test_the_test_of_a_spot_is_the_textbook():
         assert cell.p == pytest.approx(student.sf(t, 3), abs=1e-9) or error < 1e-12
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("measure", IMAGE_MEASURES)
 def test_obeys_the_laws(measure: type[Sums], tmp_path: Path):
     whole = measure.of(attend("registers"))
@@ -260,6 +261,7 @@ def test_measures_of_patches_take_images_only():
         assert measure.applies(attention) and not measure.applies(text)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", GRIDS)
 def test_noise_is_no_role(name: str):
     """Attention that is drawn anew for every image has no place, however sharp it is."""

@@ -15,6 +15,7 @@ def _segment_of(example):
     return patterns.segments(keys.is_sep, keys.is_special) if example.queries is keys else None
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", CASES)
 def test_is_the_textbook(name: str):
     for case in cases(name):

@@ -61,6 +61,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Loaded:
     return headcount.load(saved.bert(tmp_path_factory.mktemp("bert")))
 
 
+@pytest.mark.slow
 def test_its_columns_are_shown_with_their_words_without_it(loaded: Loaded, tmp_path: Path) -> None:
     corpus = headcount.Corpus(SAMPLE, limit=20)
     headcount.analyze(loaded, corpus, measures=[Last]).write(tmp_path)

@@ -75,6 +75,7 @@ def _by_offset(histogram: list[int]) -> Counter[int]:
     return Counter({i - len(histogram) // 2: n for i, n in enumerate(histogram)})
 
 
+@pytest.mark.slow
 @given(st.lists(Histogram, min_size=1, max_size=5))
 def test_histograms_of_any_width_add_by_offset(parts: list[list[list[int]]]):
     sums = sum(

@@ -119,6 +119,7 @@ def test_weight_on_the_own_segment(split: tuple[int, int, int]):
     assert seen > 5
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("split", SPLITS)
 def test_which_arcs_each_head_predicts(split: tuple[int, int, int]):
     """By the arg-maxima of textbook maps; some words have no piece, many weights are equal."""

@@ -106,6 +106,7 @@ def write(path: Path) -> tuple[hf.PreTrainedModel, Any]:
     return model, tokenizer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("named", ["file", "folder"])
 def test_a_model_in_a_gguf_file(named: str, tmp_path: Path) -> None:
     path = tmp_path / "model" / "tiny.Q8_0.gguf"
@@ -121,6 +122,7 @@ def test_a_model_in_a_gguf_file(named: str, tmp_path: Path) -> None:
         torch.testing.assert_close(loaded(**batch).logits, model(**batch).logits)
 
 
+@pytest.mark.slow
 def test_it_is_saved_compacted_and_trained_as_others(tmp_path: Path) -> None:
     write(path := tmp_path / "tiny.gguf")
     loaded, batch = hc.load(path), {"input_ids": torch.arange(5, 14)[None]}
@@ -140,11 +142,13 @@ def test_it_is_saved_compacted_and_trained_as_others(tmp_path: Path) -> None:
     assert tuned.loaded.model.num_parameters() == loaded.model.num_parameters()
 
 
+@pytest.mark.slow
 def test_in_half_precision(tmp_path: Path) -> None:
     write(path := tmp_path / "tiny.gguf")
     assert hc.load(path, dtype="bfloat16").model.dtype == torch.bfloat16
 
 
+@pytest.mark.slow
 def test_several_files_are_listed(tmp_path: Path) -> None:
     for name in ("tiny.Q4_0.gguf", "tiny.Q8_0.gguf"):
         write(tmp_path / name)
@@ -176,6 +180,7 @@ def test_the_package_that_reads_it_is_missing(
         hc.load(path)
 
 
+@pytest.mark.slow
 def test_a_folder_with_other_weights_is_read_as_ever(tmp_path: Path) -> None:
     model, tokenizer = write(tmp_path / "tiny.gguf")
     model.save_pretrained(tmp_path)

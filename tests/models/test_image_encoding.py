@@ -42,6 +42,7 @@ def _loaded(model: Any, size: int = 12) -> Loaded:
     return Loaded(model.eval(), None, "model", image_processor=processor)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", MADE)
 def test_patches_are_found(family: str, tmp_path: Path):
     make, special = MADE[family]
@@ -52,6 +53,7 @@ def test_patches_are_found(family: str, tmp_path: Path):
     assert numbers.notna().to_numpy().all() or not special
 
 
+@pytest.mark.slow
 def test_a_model_that_was_looked_at_can_be_trained():
     """BEiT keeps a tensor of its first pass, for all models whose images have as many patches."""
     loaded = _loaded(hf.BeitForImageClassification(_beit()), 20)
@@ -65,6 +67,7 @@ def _beit() -> Any:
     return make(**SIZES | {"image_size": 20}, use_relative_position_bias=True)
 
 
+@pytest.mark.slow
 def test_other_models_are_refused():
     windows: Any = hf.SwinConfig
     swin = hf.SwinForImageClassification(

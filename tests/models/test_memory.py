@@ -99,6 +99,7 @@ def test_a_listener_s_run_holds_no_mask():
     assert _measured("llama", 8000) < attention_bytes(loaded("llama"), 1, 8000) * 0.6
 
 
+@pytest.mark.slow
 def test_what_can_not_fit_is_refused_before_the_model_reads_anything(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):

@@ -70,6 +70,7 @@ def test_a_size_in_a_part_of_the_configuration(folders: Path, tmp_path: Path) ->
         headcount.load(path)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("kind", "values"),
     [

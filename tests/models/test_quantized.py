@@ -71,6 +71,7 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 
+@pytest.mark.slow
 def test_it_is_measured_and_gated_as_the_plain_model_nearly_is(quantized: Any) -> None:
     tokens, gates, ids = tokenizer("llama"), {"dec.1.1": 0.0}, torch.arange(9, 16)[None]
     ours, plains = (
@@ -127,6 +128,7 @@ def test_what_needs_gradients_says_that_torch_passes_none(name: str, tmp_path: P
         NEED_GRADIENTS[name](held, task)
 
 
+@pytest.mark.slow
 def test_what_needs_no_gradients_works(quantized: Any) -> None:
     held = hc.Loaded(quantized, tokenizer("llama"), "quantized")
     task = hc.tasks.build("causal-lm", held, DATA)

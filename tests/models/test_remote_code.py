@@ -179,6 +179,7 @@ def test_a_tokenizer_of_another_repository(tmp_path: Path, monkeypatch: pytest.M
         assert headcount.load(path, trust_remote_code=True).tokenizer is None
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("kind", KINDS)
 def test_trusted_code_runs(tmp_path: Path, asked: list[str], kind: str) -> None:
     path = marked(tmp_path / "model", KINDS[kind])
@@ -199,6 +200,7 @@ def test_a_class_that_is_replaced_is_reported(tmp_path: Path) -> None:
         headcount.load(path)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("trusted", [False, True])
 def test_compact_folders_load_either_way(tmp_path: Path, asked: list[str], trusted: bool) -> None:
     """Their file is for others: ours never runs it, whatever it holds."""

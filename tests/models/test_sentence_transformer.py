@@ -151,6 +151,7 @@ def test_embeddings_are_those_of_sentence_transformers(tmp_path: Path, stated: s
     np.testing.assert_allclose(ours(path), theirs(path), atol=1e-6)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     "stated", ["do_lower_case", "a prompt that is not pooled", "0_Transformer"]
 )

@@ -36,6 +36,7 @@ SAME = (
 )
 
 
+@pytest.mark.slow
 def test_a_model_on_two_devices(tmp_path: Path) -> None:
     there, found = copied(), {}
     with spread(there.model, PLACES):

@@ -69,6 +69,7 @@ def test_a_model_is_the_same_wherever_weights_are(where: str, folder: Path) -> N
     assert revision(spread.model) == revision(held.model), "after a pass, too"
 
 
+@pytest.mark.slow
 def test_a_compact_model_of_weights_on_disk(folder: Path, on_disk: Loaded, tmp_path: Path) -> None:
     """Weights, certificate and card, to the last byte."""
     for model, out in ((load(folder), "held"), (on_disk, "spread")):
@@ -91,6 +92,7 @@ def test_numbers_of_a_model_on_disk(name: str, on_disk: Loaded, tmp_path: Path) 
     assert learns == {True}
 
 
+@pytest.mark.slow
 def test_weights_that_accelerate_moved_to_the_cpu(folder: Path, tmp_path: Path) -> None:
     """`cpu_offload` leaves no map of devices."""
     held = load(folder)
@@ -106,6 +108,7 @@ def test_weights_that_accelerate_moved_to_the_cpu(folder: Path, tmp_path: Path) 
         assert root is not None and expected is not None and root.equal(expected)
 
 
+@pytest.mark.slow
 def test_tied_weights_and_files_of_a_model_on_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,6 +174,7 @@ def test_auto_under_torchrun(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
         load(folder, device="auto")
 
 
+@pytest.mark.slow
 def test_folding_and_rescaling_of_a_model_on_disk(folder: Path, tmp_path: Path) -> None:
     """As in memory, to the last byte; only the projections that change are in memory afterwards."""
     everywhere = load(folder, device_map={"": "disk"})
@@ -187,6 +191,7 @@ def test_folding_and_rescaling_of_a_model_on_disk(folder: Path, tmp_path: Path) 
     assert revision(everywhere.model) == revision(load(folder).model) != revision(made.model)
 
 
+@pytest.mark.slow
 def test_pruning_a_model_on_disk(on_disk: Loaded) -> None:
     """Training changes all weights, which must be in memory."""
     pruned = hc.prune(on_disk, splits(), "gradient", 6)

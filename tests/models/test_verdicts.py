@@ -104,6 +104,7 @@ CHANGES = (
 )
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("change", CHANGES, ids=lambda each: each.__name__)
 def test_a_model_that_was_changed_in_memory_is_checked(
     change: Callable[[Loaded], Loaded], checks: list[object], folder: Path
@@ -144,6 +145,7 @@ def foreign(folder: Path, path: Path) -> None:
     verdicts.write_sealed(path, found, None)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     "change", (touched, replaced, added, damaged, cut, foreign), ids=lambda each: each.__name__
 )

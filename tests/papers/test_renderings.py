@@ -130,11 +130,13 @@ DOCUMENTS: dict[str, Callable[[], Document]] = {
 }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_all_renderings_say_the_same(name: str) -> None:
     _check(DOCUMENTS[name]())
 
 
+@pytest.mark.slow
 def test_those_of_an_analysis_do_too(tmp_path: Path) -> None:
     run = read_run(write_run(tmp_path, Wish(layers=3, heads=4, importance=True)))
     _check(voita2019_document(run, {"nsubj": {-1: 3, -4: 1}}))

@@ -159,6 +159,7 @@ def test_words_are_the_textbook(models: tuple[Loaded, Loaded]) -> None:
                 assert each.tokens_SC[s, c] == sum(is_of_class)
 
 
+@pytest.mark.slow
 def test_refusals(
     models: tuple[Loaded, Loaded], tmp_path: Path, classifier: PatternClassifier
 ) -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
 from headcount.core import Head
@@ -116,6 +117,7 @@ def value(rows: list[ProbeRow], metric: str, relation: str = "all") -> ProbeRow:
     return next(row for row in rows if (row.metric, row.relation) == (metric, relation))
 
 
+@pytest.mark.slow
 def test_planted_attention_is_found_and_its_head_named(tmp_path: Path) -> None:
     rows, probe, test = probed(tmp_path, planted_head=2)
     for metric in ("uas", "uas-tree"):
@@ -130,6 +132,7 @@ def test_planted_attention_is_found_and_its_head_named(tmp_path: Path) -> None:
     assert ranked[0].from_dependent > 1 > 0 > ranked[0].from_head  # a child is no head
 
 
+@pytest.mark.slow
 def test_nothing_is_found_in_noise(tmp_path: Path) -> None:
     rows, _, _ = probed(tmp_path, planted_head=None)
     chance = np.mean([1 / len(each.words) for each in TEST for _ in each.words])
@@ -137,6 +140,7 @@ def test_nothing_is_found_in_noise(tmp_path: Path) -> None:
     assert found.value < chance + 0.1
 
 
+@pytest.mark.slow
 def test_the_root_of_a_model_without_special_tokens_is_a_constant(tmp_path: Path) -> None:
     maps = planted.maps(tmp_path / "maps", TRAIN, 3, planted=0)
     for number, each in enumerate(TRAIN):

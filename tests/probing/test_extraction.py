@@ -38,6 +38,7 @@ def extracted(loaded: Loaded, treebank: Treebank, folder: Path, max_tokens: int 
     return features
 
 
+@pytest.mark.once
 def test_features_are_those_of_the_textbook(loaded: Loaded, tmp_path: Path) -> None:
     treebank = treebank_of(loaded)
     with leaving_no_trace(loaded.model, tiny.inputs(loaded.model)):
@@ -86,6 +87,7 @@ def test_batches_are_padded_with_zeros_and_special_tokens_come_last(
     np.testing.assert_array_equal(batch[1], features.maps.of(longest).astype(np.float32))
 
 
+@pytest.mark.once
 def test_an_interrupted_pass_resumes_after_the_last_batch_on_disk(
     loaded: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,6 +72,7 @@ def test_rows_of_a_relation_add_up(probed: Probed) -> None:
     assert rows[1].relation == "macro" and rows[1].value == pytest.approx(macro)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_numbers_and_what_is_done_is_kept(
     loaded: Loaded, files: tuple[Path, Path], probed: Probed, tmp_path: Path
 ) -> None:
@@ -97,6 +98,7 @@ def test_tables_and_record_are_read_as_they_were_written(probed: Probed, tmp_pat
         Probed.read(tmp_path)
 
 
+@pytest.mark.slow
 def test_the_same_sentences_are_refused_unless_allowed(
     loaded: Loaded, files: tuple[Path, Path]
 ) -> None:
@@ -110,6 +112,7 @@ def test_the_same_sentences_are_refused_unless_allowed(
     )
 
 
+@pytest.mark.slow
 def test_probes_of_states_and_pairs(
     loaded: Loaded,
     files: tuple[Path, Path],

@@ -106,6 +106,7 @@ def value(rows: list[ProbeRow], metric: str) -> float:
     return next(row.value for row in rows if row.metric == metric)
 
 
+@pytest.mark.slow
 def test_a_planted_tree_is_found_and_none_in_noise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,6 +146,7 @@ def test_normalized_states_have_a_root_mean_square_of_1(tmp_path: Path) -> None:
     assert not made.normalized().at(0).is_normalized
 
 
+@pytest.mark.slow
 def test_massive_first_words_hide_the_tree_unless_states_are_normalized(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

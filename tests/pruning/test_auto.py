@@ -72,6 +72,7 @@ def test_it_is_no_single_ranking() -> None:
         spare_groups(method("auto"), [["enc.0.0"]])
 
 
+@pytest.mark.slow
 def test_a_step_is_checked_and_used() -> None:
     with pytest.raises(InputError, match="from 0 to 1"):
         method("auto", step=2.0)

@@ -118,6 +118,7 @@ def test_groups_lose_as_many_heads(
             assert max(going) <= min(kept_heads)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, *slow(1, 2, 3)])
 def test_what_groups_leave_evenly_can_be_made_compact(seed: int) -> None:
     """With one score per head, a layer keeps equally many heads of every group, or none."""
@@ -191,6 +192,7 @@ def test_what_can_not_be_met(keep: int | dict[str, int], sentence: str) -> None:
         by_site(units_of([3, 3], pinned=2), keep)
 
 
+@pytest.mark.slow
 def test_whole_numbers_of_any_kind_are_budgets() -> None:
     units = units_of([1] * 6)
     order = [head for unit in units.units for head in unit]
@@ -211,6 +213,7 @@ def test_whole_numbers_of_any_kind_are_budgets() -> None:
             by_site(units, wrong)
 
 
+@pytest.mark.slow
 def test_what_can_not_be_is_refused_before_anything_is_measured(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -251,6 +254,7 @@ def test_what_can_not_be_is_refused_before_anything_is_measured(
         Pruning(phi3, method("random"), BudgetSpec(keep=3), bert.train).run()
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("name", "shared", "whole_groups", "stay"),
     [

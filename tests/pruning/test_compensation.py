@@ -99,6 +99,7 @@ def test_folding_is_the_mean_in_place_of_the_head(name: str) -> None:
         assert found.tolist() == pytest.approx(expected.tolist(), rel=1e-9)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("fold", [True, False])
 @pytest.mark.parametrize("per", ["head", "dimension", "map"])
 def test_rescaling_is_the_least_squares_of_every_layer(per: Any, fold: bool) -> None:
@@ -268,6 +269,7 @@ def test_a_refusal_says_at_which_stage_it_arose(tmp_path: Path) -> None:
     assert "folding and rescaling" in stages
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(("peak", "gains"), [(3e-3, True), (0.3, False)])
 def test_recovery_is_kept_where_it_gains(peak: float, gains: bool) -> None:
     loaded, task = small.TASKS["classes-bert"]()
@@ -282,6 +284,7 @@ def test_recovery_is_kept_where_it_gains(peak: float, gains: bool) -> None:
     assert loss == pytest.approx(min(gain.before, gain.after), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_recovery_resumes_with_batches_of_another_size(tmp_path: Path) -> None:
     """A resumed start may differ in the last bits; another compensation is refused."""
     loaded, task = small.TASKS["classes-bert"]()
@@ -316,6 +319,7 @@ def test_where_only_gates_learned_there_is_no_control() -> None:
     assert made is not None and [each.settings["updates"] for each in made[1]] == [2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("peak", [3e-3, 0.3])
 def test_a_control_is_trained_in_the_same_ways(peak: float) -> None:
     """One training after another, each like the pruned model's; the second only if it gains."""
@@ -338,6 +342,7 @@ def test_a_control_is_trained_in_the_same_ways(peak: float) -> None:
     assert [each.kept for each in made[1]] == [True, gains]
 
 
+@pytest.mark.slow
 def test_a_control_can_have_the_pruned_model_s_teacher() -> None:
     """The dense model before any training; gates are no part of it."""
     loaded, task = small.TASKS["classes-bert"]()
@@ -421,6 +426,7 @@ def form(state: Path) -> str:
     return json.loads((state / "training.json").read_text())["form"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 @pytest.mark.parametrize(
     "name", ["classes-bert", pytest.param("translation-Marian", marks=pytest.mark.slow)]
@@ -461,6 +467,7 @@ def test_a_compact_model_recovers_as_the_gated_one_does(
     assert found.history[-1]["loss"] == pytest.approx(expected.history[-1]["loss"], rel=1e-4)
 
 
+@pytest.mark.slow
 def test_a_compact_recovery_resumes(tmp_path: Path) -> None:
     loaded, task = small.TASKS["classes-bert"]()
     plan = Plan.keeping(loaded.heads, [Head("encoder.self", 0, 1), Head("encoder.self", 1, 3)])
@@ -485,6 +492,7 @@ def test_a_compact_recovery_resumes(tmp_path: Path) -> None:
     assert all(torch.equal(resumed[key], tensor) for key, tensor in unbroken.items())
 
 
+@pytest.mark.slow
 def test_where_no_compact_model_can_be_given_back_the_gated_one_recovers(tmp_path: Path) -> None:
     """T5's layers share a table of position biases."""
     loaded, task = small.TASKS["translation-T5ForC"]()

@@ -206,6 +206,7 @@ def test_other_data_and_other_options_are_another_curve(tmp_path: Path) -> None:
         curve(replace(trial, dev=half), {"a": method("random")}, [3], seeds=[0])
 
 
+@pytest.mark.slow
 def test_controls(tmp_path: Path) -> None:
     """All heads trained as each method trains, once for methods that train alike."""
     fields = {"updates": 4, "warmup": 0, "batch_tokens": 90, "peak": 0.01, "distilled": 0.5}
@@ -251,6 +252,7 @@ def test_controls(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_document_and_figures(points: CurvePoints, tmp_path: Path) -> None:
     roles = {str(head): ["sink"] for head in points.dense.heads}
     found = recorded(points)
@@ -276,6 +278,7 @@ def test_document_and_figures(points: CurvePoints, tmp_path: Path) -> None:
     assert Curve.read(tmp_path).points == points
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_format")
 def test_figures_of_an_earlier_run_go(points: CurvePoints, tmp_path: Path) -> None:
     """The earlier run had a test set and roles."""

@@ -39,6 +39,7 @@ KEEPS: list[tuple[str, Any, dict[str, int]]] = [
 ]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("method", METHODS, ids=repr)
 @pytest.mark.parametrize(("name", "keep", "expected"), KEEPS)
 def test_exactly_so_many(method: Method, name: str, keep: Any, expected: dict[str, int]) -> None:
@@ -83,6 +84,7 @@ def test_as_many_heads_of_every_group(method: Method) -> None:
         assert len({selection.scores[str(head)] for head in row}) == 1
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["causal-llama", "translation-Marian"])
 def test_from_gates_of_ones_own_to_a_compact_model(name: str) -> None:
     """The requested number of heads is kept, by score, although more gates are open."""
@@ -125,6 +127,7 @@ def test_no_head_at_all() -> None:
         assert selection.plan.kept_heads(loaded.heads) == []
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("method", [L0(QUICK), Subset(QUICK)], ids=repr)
 def test_a_seed_says_it_all_and_an_impossible_budget_is_refused(
     method: Method, tmp_path: Path
@@ -150,6 +153,7 @@ def test_a_seed_says_it_all_and_an_impossible_budget_is_refused(
         method.choose(PruningContext(loaded, task, units), 5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [L0(QUICK), Subset(QUICK)], ids=repr)
 def test_only_heads_that_may_go_have_gates(method: Method, tmp_path: Path) -> None:
     """Work begun with other options is not resumed, although the budget is the same."""
@@ -165,6 +169,7 @@ def test_only_heads_that_may_go_have_gates(method: Method, tmp_path: Path) -> No
         method.choose(PruningContext(loaded, task, other, state=tmp_path / "state"), number)
 
 
+@pytest.mark.slow
 def test_budgets_share_the_trainings_of_a_sweep(tmp_path: Path) -> None:
     """The choice equals that of the nearest coefficient alone."""
     loaded, task = small.TASKS["classes-bert"]()
@@ -197,6 +202,7 @@ GATES = FinetuneConfig(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [L0(GATES), Subset(GATES)], ids=["l0", "subset"])
 def test_heads_that_matter_are_kept(method: Method) -> None:
     """Matching the dense model needs the four heads with more than negligible output."""

@@ -194,6 +194,7 @@ def test_latency_is_that_of_the_median_example(monkeypatch: pytest.MonkeyPatch) 
     assert seen[0]["input_ids"].shape == expected.shape
 
 
+@pytest.mark.slow
 def test_the_model_that_comes_out_is_timed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its time is the number of its heads here."""
     given = context("similarity-bert")
@@ -206,6 +207,7 @@ def test_the_model_that_comes_out_is_timed_again(monkeypatch: pytest.MonkeyPatch
     assert found.record.pipeline.latency_ms == 4.0
 
 
+@pytest.mark.slow
 def test_the_most_heads_within_a_size() -> None:
     """As a scan of all numbers of heads finds them."""
     given = context("similarity-bert")
@@ -227,6 +229,7 @@ HALF = np.array([[1.0, 0.5, 1.0]] * 2)
 """Seconds of two rounds in which the pruned model is twice as fast."""
 
 
+@pytest.mark.slow
 def test_a_speedup_is_shared_among_heads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without any head, the model takes half the time. Its layers are alike."""
     monkeypatch.setattr("headcount.speed.comparison.in_turns", lambda *_: HALF)

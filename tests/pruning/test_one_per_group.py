@@ -51,6 +51,7 @@ def test_units_wait_when_they_hold_the_rest_of_a_group() -> None:
     assert spared_last([(a, b), (c, d), (HEADS[4],)], uneven) == [(c, d), (a, b), (HEADS[4],)]
 
 
+@pytest.mark.slow
 def test_a_budget_keeps_every_group() -> None:
     given = context("similarity-bert")
     names = list(map(str, given.loaded.heads))
@@ -67,6 +68,7 @@ def test_a_budget_keeps_every_group() -> None:
     assert spared.choose(given, 3).scores == plain.choose(given, 3).scores
 
 
+@pytest.mark.slow
 def test_groups_of_other_weights_are_refused(tmp_path: Path) -> None:
     """They have the same heads, but other maps."""
     loaded = load(saved.bert(tmp_path / "bert"))

@@ -16,6 +16,7 @@ FEW = 40
 """Padded tokens in a batch: several batches of every data set."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "task"),
     [

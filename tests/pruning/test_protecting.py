@@ -33,6 +33,7 @@ QUICK = TRAINED | {
 }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", METHOD_OPTIONS)
 @pytest.mark.parametrize("task", ["masked-bert", "causal-gpt2"])
 def test_every_method_keeps_protected_heads(name: str, task: str) -> None:
@@ -47,6 +48,7 @@ def test_every_method_keeps_protected_heads(name: str, task: str) -> None:
         assert len(kept) == keep and set(free[:2]) <= set(kept)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", METHOD_OPTIONS)
 def test_a_protected_head_protects_its_group(name: str) -> None:
     """Whole groups by default; otherwise no group loses more than that of the protected heads."""

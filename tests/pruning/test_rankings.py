@@ -51,6 +51,7 @@ def names(heads: Sequence[Head]) -> list[str]:
     return [str(head) for head in heads]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("ranking", RANKINGS, ids=lambda ranking: ranking.name)
 @pytest.mark.parametrize("calibration", [5, *slow(2000)])
 @pytest.mark.parametrize("task", ["similarity-bert", "causal-llama", "translation-Marian"])
@@ -66,6 +67,7 @@ def test_a_head_order_is_a_permutation(ranking: Ranking, task: str, calibration:
     assert [head for unit in runs for head in unit] == [*order]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("ranking", RANKINGS, ids=lambda ranking: ranking.name)
 def test_only_heads_of_the_sites_asked_for_go(ranking: Ranking) -> None:
     given = context("translation-Marian", sites=["encoder.self"])
@@ -103,6 +105,7 @@ def test_fisher_is_the_mean_of_squared_derivatives(name: str) -> None:
         )
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("task", ["similarity-bert", "causal-llama"])
 def test_greedy_takes_the_head_that_is_missed_least(task: str) -> None:
     given = context(task)
@@ -152,6 +155,7 @@ def test_greedy_by_score_takes_the_head_whose_score_is_missed_least(task: str) -
             assert found[head.layer_id][head.index] == pytest.approx(harm, abs=1e-5)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("quantity", ["loss", "score"])
 def test_a_killed_sweep_of_an_ablation_resumes(quantity: Any, tmp_path: Path) -> None:
     """Measurements are not repeated; the step's file is removed afterwards."""
@@ -192,6 +196,7 @@ def test_a_killed_sweep_of_an_ablation_resumes(quantity: Any, tmp_path: Path) ->
         greedy.scores(context(name, **small), context(name).units.units[1:5])
 
 
+@pytest.mark.slow
 def test_an_order_that_goes_back_a_step_finds_no_later_steps_ablation(tmp_path: Path) -> None:
     """Its newest state is damaged while a later step is half done."""
     greedy, stages = Greedy(step=0.3), list[str]()
@@ -247,6 +252,7 @@ def test_heads_that_have_gone_add_nothing_to_their_layer() -> None:
     assert any(head.layer_id == one.layer_id for head in gone for one in [*order][3:6])
 
 
+@pytest.mark.slow
 def test_sites_with_budgets_of_their_own_lose_no_more_than_that() -> None:
     """While one site is measured, the other site's kept heads are active."""
     given = context("translation-Marian")

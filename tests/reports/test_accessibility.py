@@ -40,6 +40,7 @@ def page(browser: Browser) -> Iterator[Page]:
     context.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "number", "scheme"),
     [

@@ -38,6 +38,7 @@ def test_press_opens_the_card_and_escape_closes_it(plain: Path, open_page: Open)
     assert page.is_visible("#leads") and "#" not in page.url
 
 
+@pytest.mark.slow
 def test_an_example_has_the_letter_of_its_head_in_the_map(profiled: Path, open_page: Open):
     page = open_page(profiled)
     cells = page.locator(".cell.role")
@@ -48,6 +49,7 @@ def test_an_example_has_the_letter_of_its_head_in_the_map(profiled: Path, open_p
         assert page.inner_text("#card .caption .swatch") == letter
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [390, *slow(768)])
 def test_a_narrow_page_starts_with_words_and_shows_all_links(
     plain: Path, open_page: Open, width: int
@@ -67,10 +69,12 @@ def test_a_narrow_page_starts_with_words_and_shows_all_links(
     assert top("#card") > top("#every-head")
 
 
+@pytest.mark.slow
 def test_deep_link_opens_the_card(translator: Path, open_page: Open):
     assert open_page(translator, "#cross.3.7").inner_text("#card h2") == "cross.3.7"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fragment", ["#<img src=x>", *slow("#enc.99.0", "#%E0%A4%A", "#constructor")]
 )
@@ -78,6 +82,7 @@ def test_unknown_link_opens_nothing(plain: Path, open_page: Open, fragment: str)
     assert open_page(plain, fragment).is_visible("#leads")
 
 
+@pytest.mark.slow
 def test_keyboard_moves_and_opens(plain: Path, open_page: Open):
     page = open_page(plain)
     page.focus('[data-head="enc.0.0"]')
@@ -87,6 +92,7 @@ def test_keyboard_moves_and_opens(plain: Path, open_page: Open):
     assert page.locator('.cell[tabindex="0"]').count() == 1
 
 
+@pytest.mark.slow
 def test_keyboard_steps_over_layers_without_heads_and_to_the_nearest_of_shorter_ones(
     plain: Path, open_page: Open
 ):
@@ -103,6 +109,7 @@ def test_keyboard_steps_over_layers_without_heads_and_to_the_nearest_of_shorter_
     expect(page.locator("#card h2")).to_have_text("enc.0.10")
 
 
+@pytest.mark.slow
 def test_keyboard_pages_through_the_cards(plain: Path, open_page: Open):
     page = open_page(plain, "#enc.0.0")
     page.focus("#card button[aria-label='next head']")
@@ -116,6 +123,7 @@ def test_keyboard_pages_through_the_cards(plain: Path, open_page: Open):
     assert page.evaluate("document.activeElement.textContent") == "enc.0.0"  # none before
 
 
+@pytest.mark.slow
 def test_a_measure_recolours_the_cells_and_back(plain: Path, open_page: Open):
     page = open_page(plain)
     before = page.inner_html(".cells")
@@ -131,6 +139,7 @@ def test_a_measure_recolours_the_cells_and_back(plain: Path, open_page: Open):
     assert page.inner_html(".cells") == before
 
 
+@pytest.mark.slow
 def test_not_measured_is_hatched(hostile: Path, open_page: Open):
     page = open_page(hostile)
     page.select_option("#colour-by", "confidence")
@@ -140,6 +149,7 @@ def test_not_measured_is_hatched(hostile: Path, open_page: Open):
     assert page.locator(".cell.missing").count() == 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chip", ["kind:first", *slow("verdict:tendency", "verdict:none")])
 def test_a_chip_dims_the_other_heads(profiled: Path, open_page: Open, chip: str):
     page = open_page(profiled)
@@ -151,6 +161,7 @@ def test_a_chip_dims_the_other_heads(profiled: Path, open_page: Open, chip: str)
     assert page.locator(".cell.dim").count() == 0
 
 
+@pytest.mark.slow
 def test_roles_tendencies_and_nothing_differ_without_colour(profiled: Path, open_page: Open):
     """A role is framed and bold, a tendency is neither, and nothing has no letter."""
     page = open_page(profiled)
@@ -173,6 +184,7 @@ def test_a_head_shows_what_it_does_next(profiled: Path, open_page: Open):
     assert "; also " in str(cell.get_attribute("aria-label"))
 
 
+@pytest.mark.slow
 def test_related_heads_are_a_press_away(profiled: Path, open_page: Open):
     page = open_page(profiled, "#enc.0.0")
     link = page.locator("#card .related a").first
@@ -181,6 +193,7 @@ def test_related_heads_are_a_press_away(profiled: Path, open_page: Open):
     assert page.inner_text("#card h2") == head
 
 
+@pytest.mark.slow
 def test_what_is_beyond_chance_is_framed_on_a_relation_map(profiled: Path, open_page: Open):
     page = open_page(profiled)
     page.select_option("#colour-by", "gain")
@@ -191,12 +204,14 @@ def test_what_is_beyond_chance_is_framed_on_a_relation_map(profiled: Path, open_
     assert page.locator(".cell.sure").count() == 0 and page.is_hidden("#sure-key")
 
 
+@pytest.mark.slow
 def test_heads_that_matter_are_marked(translator: Path, open_page: Open):
     page = open_page(translator)
     marked = page.locator(".cell.matters").count()
     assert 0 < marked == int(page.inner_text('.chip[data-filter="matters:true"] b').split()[0])
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("width", [390, *slow(1024, 1400)])
 @pytest.mark.parametrize("name", ["profiled", "translator"])
 def test_text_is_large_and_fits(name: str, request, open_page: Open, width: int):
@@ -216,6 +231,7 @@ def test_text_is_large_and_fits(name: str, request, open_page: Open, width: int)
     assert small == []
 
 
+@pytest.mark.slow
 def test_a_relation_shows_on_the_map(plain: Path, open_page: Open):
     page = open_page(plain)
     page.locator(".relation").first.click()
@@ -235,12 +251,14 @@ def column(page: Page, title: str) -> list[str]:
     return page.eval_on_selector_all(".sortable tbody tr", rows, place)
 
 
+@pytest.mark.slow
 def test_the_table_sorts_what_was_not_measured_last(hostile: Path, open_page: Open):
     page = open_page(hostile)
     page.click("section details summary:has-text('Table of all')")
     assert column(page, "confidence")[6:] == column(page, "confidence")[6:] == ["–"] * 4
 
 
+@pytest.mark.slow
 def test_the_table_sorts_by_numbers_not_by_letters(plain: Path, open_page: Open):
     page = open_page(plain)
     page.click("section details summary:has-text('Table of all')")
@@ -250,6 +268,7 @@ def test_the_table_sorts_by_numbers_not_by_letters(plain: Path, open_page: Open)
     assert column(page, "weight on separators") == texts[::-1]
 
 
+@pytest.mark.slow
 def test_strings_are_shown_not_run(hostile: Path, open_page: Open):
     page = open_page(hostile, "#enc.0.1")
     assert page.evaluate("window.stolen") is None
@@ -259,6 +278,7 @@ def test_strings_are_shown_not_run(hostile: Path, open_page: Open):
     assert page.locator("img").count() == 0 and page.evaluate("window.stolen") is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", *slow("dark")])
 def test_a_narrow_screen_needs_no_sideways_scrolling(plain: Path, open_page: Open, scheme):
     page = open_page(plain, "#enc.2.3")
@@ -267,6 +287,7 @@ def test_a_narrow_screen_needs_no_sideways_scrolling(plain: Path, open_page: Ope
     assert page.evaluate("document.documentElement.scrollWidth") <= 420
 
 
+@pytest.mark.slow
 def test_what_a_head_is_worth_colours_the_grid_and_is_on_its_card(
     translator: Path, open_page: Open
 ):
@@ -286,6 +307,7 @@ def test_what_a_head_is_worth_colours_the_grid_and_is_on_its_card(
     assert page.inner_text("#card .worth-list tr:first-child td:last-child") == "144th of 144"
 
 
+@pytest.mark.slow
 def test_p_values_sort_as_numbers(translator: Path, open_page: Open):
     page = open_page(translator)
     page.click("section details summary:has-text('Table of all')")
@@ -293,6 +315,7 @@ def test_p_values_sort_as_numbers(translator: Path, open_page: Open):
     assert texts == sorted(texts, key=lambda text: -float(text.strip("<")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [420, *slow(800, 1119)])
 def test_what_heads_are_worth_fits_every_width(translator: Path, open_page: Open, width: int):
     page = open_page(translator)
@@ -300,6 +323,7 @@ def test_what_heads_are_worth_fits_every_width(translator: Path, open_page: Open
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.slow
 def test_a_print_keeps_colours_and_shows_where_to_start(profiled: Path, open_page: Open):
     page = open_page(profiled, "#enc.0.0")
     page.emulate_media(media="print", color_scheme="dark")
@@ -316,6 +340,7 @@ def test_a_print_keeps_colours_and_shows_where_to_start(profiled: Path, open_pag
         page.emulate_media(media="print", color_scheme="dark")
 
 
+@pytest.mark.slow
 def test_a_large_page_unpacks_its_data_and_makes_its_table(
     plain: Path, open_page: Open, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
@@ -331,6 +356,7 @@ def test_a_large_page_unpacks_its_data_and_makes_its_table(
     assert texts == sorted(texts, reverse=True)
 
 
+@pytest.mark.slow
 def test_layers_of_a_deep_model_stand_in_two_columns_beside_their_legend(
     plain: Path, open_page: Open, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):

@@ -91,6 +91,7 @@ def test_parts_that_older_runs_do_not_state_are_warned_of(run: Analysis, name: s
     )
 
 
+@pytest.mark.slow
 def test_other_minor_versions_are_warned_of(run: Analysis) -> None:
     other = signed(run, run.record.signature.replace("torch:2.13", "torch:2.14.1+cpu"))
     found = compare(run, other)
@@ -104,6 +105,7 @@ def test_other_minor_versions_are_warned_of(run: Analysis) -> None:
     )
 
 
+@pytest.mark.slow
 def test_treebanks_that_were_read_in_two_ways_are_refused(run: Analysis) -> None:
     written, words = (reading(run, f"|treebank:as-{each}") for each in ("written", "words"))
     old, plain = reading(run, "", ("a.conllu",)), reading(run, "")
@@ -185,6 +187,7 @@ def test_each_map_has_the_name_of_its_run(run: Analysis) -> None:
     assert letters == {"news": sum(bool(row.roles) for row in run.rows), "captions": 0}
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path: Path) -> None:
     one = write_run(tmp_path / "one", Wish(layers=2, heads=3, importance=True))
     other = write_run(tmp_path / "other", Wish(layers=2, heads=3, null=True))
@@ -211,6 +214,7 @@ def test_the_command(tmp_path: Path) -> None:
         write_comparison(one, one, one)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["importance.json", "curve/curve.json"])
 def test_losses_of_texts_that_were_cut_in_other_ways_are_refused(tmp_path: Path, name: str) -> None:
     """Perplexities from before every piece began with the tokenizer's first token, and today's."""
@@ -233,6 +237,7 @@ def test_losses_of_texts_that_were_cut_in_other_ways_are_refused(tmp_path: Path,
     assert status == 0, errors
 
 
+@pytest.mark.slow
 def test_runs_of_one_name_are_named_by_the_folders_above(tmp_path: Path) -> None:
     """A page names folders, but never the path of a machine."""
     runs = [write_run(tmp_path / each / "out", Wish(layers=1, heads=2)) for each in "ab"]

@@ -25,6 +25,7 @@ from headcount.pages.sentences import model_and_data
 from headcount.results import ImportanceRecord, Result
 
 
+@pytest.mark.slow
 def test_a_page_names_the_model_and_the_data(tmp_path: Path) -> None:
     found = clusters(0.01)
     record = replace(found.record, model="/models/mini", corpora=("a.txt", "b.txt"))
@@ -104,6 +105,7 @@ def test_figures_of_clusters_are_details_of_the_page() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_chart_is_drawn_once_for_files_and_page(tmp_path: Path) -> None:
     """With the layout that it has where it is drawn anew."""
     found, drawn = clusters(0.01), list[str]()

@@ -27,6 +27,7 @@ def table(contents: bytes) -> list[list[str]]:
     return list(csv.reader(io.StringIO(contents.decode("utf-8-sig"))))
 
 
+@pytest.mark.slow
 def test_all_heads_as_csv_hold_the_numbers_of_the_run(plain: Path, open_page: Open):
     page = open_page(plain)
     page.click("summary:has-text('Table of all')")
@@ -38,6 +39,7 @@ def test_all_heads_as_csv_hold_the_numbers_of_the_run(plain: Path, open_page: Op
     assert values == pytest.approx([row.values["confidence"] for row in run.rows], rel=1e-3)
 
 
+@pytest.mark.slow
 def test_a_table_as_csv_has_plain_numbers(profiled: Path, open_page: Open):
     _, contents = downloaded(open_page(profiled), "Syntax: a head for each relation as CSV")
     rows = table(contents)
@@ -48,6 +50,7 @@ def test_a_table_as_csv_has_plain_numbers(profiled: Path, open_page: Open):
         assert abs(gain - float(shown["points"])) <= 1.5  # all three are rounded
 
 
+@pytest.mark.slow
 def test_a_text_that_a_spreadsheet_would_run_is_quoted(plain: Path, open_page: Open):
     page = open_page(plain)
     script = """() => {
@@ -71,6 +74,7 @@ def test_a_text_that_a_spreadsheet_would_run_is_quoted(plain: Path, open_page: O
     ]
 
 
+@pytest.mark.slow
 def test_the_map_as_svg_shows_every_head_and_the_legend(profiled: Path, open_page: Open):
     name, contents = downloaded(open_page(profiled), "Map as SVG")
     root = ET.fromstring(contents)
@@ -91,11 +95,13 @@ def test_a_figure_looks_the_same_outside_of_the_page(translator: Path, open_page
     assert image.startswith(b"\x89PNG") and len(image) > 5000 and name.endswith(".png")
 
 
+@pytest.mark.slow
 def test_names_of_files_have_no_paths(hostile: Path, open_page: Open):
     name, _ = downloaded(open_page(hostile), "Map as CSV")
     assert set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789.-") and not name.startswith(".")
 
 
+@pytest.mark.slow
 def test_a_signature_is_copied_or_at_least_selected(plain: Path, open_page: Open):
     page = open_page(plain)
     page.click("#methods .signature button")

@@ -41,6 +41,7 @@ def test_every_figure_in_every_format(drawn: tuple[Path, list[Path]]):
     assert {path.name for path in (folder / "figures").iterdir()} == {path.name for path in paths}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_format")
 def test_figures_of_an_earlier_run_go(drawn: tuple[Path, list[Path]], tmp_path: Path):
     folder = shutil.copytree(drawn[0], tmp_path / "run")
@@ -50,6 +51,7 @@ def test_figures_of_an_earlier_run_go(drawn: tuple[Path, list[Path]], tmp_path: 
     assert stems == {path.stem for path in paths} == {*FIGURES} - {"importance", "agreement"}
 
 
+@pytest.mark.slow
 def test_same_run_same_bytes(
     drawn: tuple[Path, list[Path]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -66,6 +68,7 @@ def test_text_of_an_svg_is_text_and_has_no_date(drawn: tuple[Path, list[Path]]):
     assert "Encoder self-attention" in text and "<dc:date>" not in text
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["translator", "hostile", "roleless", "profiled"])
 @pytest.mark.parametrize("figure", FIGURES)
 def test_draws_any_run(name: str, figure: str, request: pytest.FixtureRequest):
@@ -94,6 +97,7 @@ def test_figures_of_few_heads_are_whole(tmp_path: Path, heads: int):
             assert_whole(draw(run), draw.__name__)
 
 
+@pytest.mark.slow
 def test_no_trees_no_figure_of_relations(tmp_path: Path):
     folder = write_run(tmp_path, replace(SMALL, relations=False))
     assert not [path for path in write_figures(folder, ("svg",)) if path.stem == "relations"]

@@ -52,6 +52,7 @@ def test_links_are_ordered_by_error(run: Analysis) -> None:
     assert lede.kind == "lede" and "enc.0.0 links words best (input)" in lede.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["clusters", "coreference", "alignment"])
 def test_the_page_has_a_section_for_each(key: str, run: Analysis) -> None:
     assert f'id="{key}"' not in render(report_view(run))

@@ -39,6 +39,7 @@ def strange(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [390, *slow(1400)])
 def test_hostile_tokens_are_shown_and_the_page_keeps_its_width(
     strange: Path, open_page: Open, width: int

@@ -67,6 +67,7 @@ def data(parsed: Page) -> dict:
     return found
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["plain", "translator", "hostile", "roleless"])
 def test_parses_and_has_a_cell_per_head(name: str, request: pytest.FixtureRequest):
     folder = request.getfixturevalue(name)
@@ -160,10 +161,12 @@ def test_1024_heads_fit_in_3_mb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert sizes[8] + 1016 * each < 3_000_000
 
 
+@pytest.mark.slow
 def test_same_run_same_page(plain: Path):
     assert render(report_view(read_run(plain))) == html(plain)
 
 
+@pytest.mark.slow
 def test_write_report_leaves_only_the_report(tmp_path: Path):
     folder = write_run(tmp_path, Wish(layers=1, heads=2))
     before = {path.name for path in folder.iterdir()}
@@ -171,6 +174,7 @@ def test_write_report_leaves_only_the_report(tmp_path: Path):
     assert {path.name for path in folder.iterdir()} == before | {"report.html"}
 
 
+@pytest.mark.slow
 def test_a_damaged_run_leaves_the_old_report(tmp_path: Path):
     folder = write_run(tmp_path, Wish(layers=1, heads=2))
     old = write_report(folder).read_text()

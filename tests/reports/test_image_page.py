@@ -38,6 +38,7 @@ def test_the_story_is_of_images(folder: Path):
     assert "--task image-classification --data FILE" in text
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_a_card_shows_images_and_where_a_patch_looks(folder: Path, open_page: Open):
     page = open_page(folder, f"#{LEFT}")
@@ -62,6 +63,7 @@ def test_a_card_shows_images_and_where_a_patch_looks(folder: Path, open_page: Op
     assert page.evaluate("document.querySelector('#card img').naturalWidth") == 15
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_a_sink_opens_at_the_class_token(folder: Path, open_page: Open):
     page = open_page(folder, f"#{SINK}")
@@ -70,6 +72,7 @@ def test_a_sink_opens_at_the_class_token(folder: Path, open_page: Open):
     assert "of its attention to the class token" in page.inner_text("#card")
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_a_head_of_one_place_opens_with_the_mean_of_all_patches(folder: Path, open_page: Open):
     page = open_page(folder, f"#{SPOT}")
@@ -115,6 +118,7 @@ def test_what_other_heads_do_is_in_plain_words(folder: Path):
     assert re.fullmatch(r"looks at patches nearby: \d\d % closer than even attention", said[2])
 
 
+@pytest.mark.slow
 def test_figures_of_images(folder: Path):
     names = {path.name for path in write_figures(folder, ["svg"])}
     assert names == {f"{name}.svg" for name in ("role_map", "confidence_map", "layer_curves")} | {

@@ -114,6 +114,7 @@ def test_pairs_and_distances_are_those_of_the_definition(run: Analysis) -> None:
     assert previous.rho == pytest.approx(rho) and previous.group == "positional"
 
 
+@pytest.mark.slow
 def test_random_numbers_give_what_chance_gives(run: Analysis) -> None:
     random = np.random.default_rng(7)
     one = changed(run, rows=run.rows[:15])
@@ -172,6 +173,7 @@ def test_what_cannot_be_matched_is_refused(run: Analysis) -> None:
         match(run, changed(run, traits=untested))
 
 
+@pytest.mark.slow
 def test_the_command_writes_the_matching(tmp_path: Path) -> None:
     wish = Wish(layers=2, heads=11, profiles=True)
     one = write_run(tmp_path / "one", wish)

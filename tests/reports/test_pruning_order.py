@@ -137,6 +137,7 @@ def test_curves_are_compared_at_budgets_that_both_have(run: Analysis) -> None:
     assert order.budgets[0].share == 0.25
 
 
+@pytest.mark.slow
 def test_the_page_shows_the_order(tmp_path: Path) -> None:
     folders = [
         write_run(tmp_path / name, Wish(layers=2, heads=5, importance=True, seed=seed))

@@ -248,6 +248,7 @@ def test_cards_say_where_a_head_is_kept(run: Analysis):
     )
 
 
+@pytest.mark.slow
 def test_heads_to_start_with_are_marked_if_they_are_pruned(run: Analysis):
     assert run.pruned is not None
     kept = replace(run.pruned, kept=(*run.pruned.kept, *run.pruned.pruned), pruned=())
@@ -266,6 +267,7 @@ def test_a_model_of_other_heads_is_refused(dense: Path, tmp_path: Path):
         read_run(dense, dense)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", list(SAME_MODEL))
 def test_a_model_measured_in_another_way_is_refused(dense: Path, tmp_path: Path, name: str):
     """Every part of the signature that both commands depend on is named where it differs."""
@@ -282,6 +284,7 @@ def test_a_model_measured_in_another_way_is_refused(dense: Path, tmp_path: Path,
         read_run(tmp_path / "run", tmp_path)
 
 
+@pytest.mark.slow
 def test_a_pruned_model_of_an_older_version_is_warned_of(dense: Path, pruned: Path):
     run = read_run(dense, pruned)
     assert run.pruned is not None
@@ -297,6 +300,7 @@ def test_a_pruned_model_of_an_older_version_is_warned_of(dense: Path, pruned: Pa
     assert not pruned_warnings(run.record, plan), "a plan has no numbers"
 
 
+@pytest.mark.slow
 def test_the_command_takes_a_pruned_folder(dense: Path, pruned: Path, tmp_path: Path):
     status, _, errors = headcount("report", dense, "--pruned", pruned, "--formats", "svg")
     assert status == 0, errors
@@ -305,6 +309,7 @@ def test_the_command_takes_a_pruned_folder(dense: Path, pruned: Path, tmp_path: 
     assert status == 2 and "with 24 heads, got" in errors, "the shipped model was found"
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_the_map_strikes_out_pruned_heads_and_counts_the_kept_ones(
     dense: Path, pruned: Path, open_page: Open

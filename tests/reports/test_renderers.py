@@ -113,6 +113,7 @@ def assert_all_say(document: Document, section: str) -> None:
             assert words in text, (name, words)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("key", KEYS)
 def test_charts_are_files_beside_markdown_and_drawings_on_the_page(
     key: str, shown: dict[str, tuple[Document, str]], tmp_path: Path, one_format: None

@@ -15,6 +15,7 @@ def options(page: Page, query: str) -> list[str]:
     return page.locator("#found [id]").all_inner_texts()
 
 
+@pytest.mark.slow
 def test_a_head_is_found_by_name_and_opened_by_enter(profiled: Path, open_page: Open):
     page = open_page(profiled)
     assert options(page, "enc.1.1")[0].startswith("enc.1.1")
@@ -25,6 +26,7 @@ def test_a_head_is_found_by_name_and_opened_by_enter(profiled: Path, open_page: 
     assert page.is_hidden("#found")
 
 
+@pytest.mark.slow
 def test_heads_are_found_by_what_they_do_and_marked_on_the_map(profiled: Path, open_page: Open):
     page = open_page(profiled)
     found = options(page, "previous token")
@@ -38,6 +40,7 @@ def test_heads_are_found_by_what_they_do_and_marked_on_the_map(profiled: Path, o
     assert page.locator(".cell.dim").count() == 0 and page.input_value("#find") == ""
 
 
+@pytest.mark.slow
 def test_heads_are_found_by_other_words_for_what_they_do(profiled: Path, open_page: Open):
     page = open_page(profiled)
     found = options(page, "sink")
@@ -46,6 +49,7 @@ def test_heads_are_found_by_other_words_for_what_they_do(profiled: Path, open_pa
     assert any("weight on separators" in each for each in options(page, "sink"))
 
 
+@pytest.mark.slow
 def test_what_no_head_does_is_said_in_place_of_nothing(profiled: Path, open_page: Open):
     page = open_page(profiled)
     page.fill("#find", "copy")
@@ -57,11 +61,13 @@ def test_what_no_head_does_is_said_in_place_of_nothing(profiled: Path, open_page
     assert page.is_visible("#leads") and page.is_hidden("#card")
 
 
+@pytest.mark.slow
 def test_a_relation_is_found_by_its_words(plain: Path, open_page: Open):
     found = options(open_page(plain), "subject")
     assert any(each.endswith("nsubj, dependent → head") for each in found)
 
 
+@pytest.mark.slow
 def test_a_relation_is_found_as_a_map(plain: Path, open_page: Open):
     page = open_page(plain)
     page.fill("#find", "nsubj, dep")
@@ -69,6 +75,7 @@ def test_a_relation_is_found_as_a_map(plain: Path, open_page: Open):
     assert page.input_value("#colour-by") == "nsubj dependent->head"
 
 
+@pytest.mark.slow
 def test_nothing_found_is_said(hostile: Path, open_page: Open):
     page = open_page(hostile)
     page.fill("#find", "<img src=x onerror=stolen=1>")
@@ -77,6 +84,7 @@ def test_nothing_found_is_said(hostile: Path, open_page: Open):
     assert page.is_visible("#leads")
 
 
+@pytest.mark.slow
 def test_the_contents_list_names_every_section_and_keeps_the_card(profiled: Path, open_page: Open):
     page = open_page(profiled, "#enc.0.0")
     hrefs = "links => links.map(link => link.hash.slice(1))"

@@ -36,6 +36,7 @@ def test_unknown_heads_and_plain_models(shown: Shown) -> None:
     assert "enc.1.3" in show(model.model, TEXT, "enc.1.3", tokenizer=model.tokenizer).html
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_a_notebook_shows_it_in_a_frame(shown: Shown, browser: Browser) -> None:
     page = browser.new_page(viewport={"width": 900, "height": 900})
@@ -64,6 +65,7 @@ def test_a_notebook_shows_it_in_a_frame(shown: Shown, browser: Browser) -> None:
     page.close()
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.parametrize(
     ("name", "asked"),
@@ -130,6 +132,7 @@ def test_maps_are_framed_by_what_heads_do_for_a_prediction(
         show_explained(model, several)
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_it_fits_a_phone(browser: Browser, tmp_path: Path) -> None:
     path = show(loaded("MarianMTModel"), TEXT).save(tmp_path / "page.html")

@@ -90,6 +90,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Analysis:
     return read_run(folder)
 
 
+@pytest.mark.slow
 def test_a_folder_with_skills_opens_with_them(run: Analysis) -> None:
     view = report_view(run)
     assert view.sections[0].key == "skills" and view.sections[1].key == "worth"
@@ -136,6 +137,7 @@ def test_skills_are_maps_with_the_heads_that_surely_have_them(run: Analysis) -> 
     assert not [each for each in maps(replace(run, beside=())) if each.group == "Skills"]
 
 
+@pytest.mark.slow
 def test_one_of_the_heads_to_start_with_has_a_skill(run: Analysis) -> None:
     """The best by the first skill that one surely has; the first is worth most already."""
     worth, *others = report_view(replace(run, beside=())).starts
@@ -162,6 +164,7 @@ def test_the_best_heads_are_one_table(run: Analysis) -> None:
     assert len(re.findall(r"\| dec\.\d\.\d \| retrieval \|", text)) == 5
 
 
+@pytest.mark.slow
 def test_skills_of_another_model_are_refused(run: Analysis, tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", Wish(layers=1, heads=2))
     made_skills(["enc.0.0", "enc.0.1"]).write(folder)
@@ -197,6 +200,7 @@ def test_overlaps_are_a_matrix_with_halves_on_its_diagonal(run: Analysis) -> Non
     assert "| needles | retrieval | 3 | mean | 0 % | 0 % to 16 % | 5.0 % |" in text
 
 
+@pytest.mark.slow
 def test_the_page_shows_a_card_with_skills(run: Analysis, tmp_path: Path, browser) -> None:
     from headcount.pages import render
 

@@ -83,6 +83,7 @@ def test_traits_are_named_where_several_reasons_forbade_all_tests(run: Analysis)
     assert found.startswith(f"Nothing was tested: first token ({MISSING}); rare words (at most 3 ")
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("texts, where", [(1, "this text"), (3, "these 3 texts")])
 def test_few_texts_are_named(run: Analysis, texts: int, where: str):
     few = with_record(run, {}, FewTexts(texts=texts, tokens=9000))

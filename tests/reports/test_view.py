@@ -72,6 +72,7 @@ def test_every_letter_of_the_map_is_in_its_legend(profiled: Path):
     ]
 
 
+@pytest.mark.slow
 def test_the_legend_counts_verdicts_and_heads_that_matter(profiled: Path, translator: Path):
     run = shared_run(profiled)
     verdicts = [leads.verdict if leads else "none" for leads in leading(run).values()]
@@ -287,6 +288,7 @@ def test_the_map_of_syntax_leaves_out_punctuation_and_relations_with_few_cases(p
     assert [key for key in maps if " " in key] == ["obj dependent->head", "punct dependent->head"]
 
 
+@pytest.mark.slow
 def test_the_map_of_effects_marks_those_beyond_chance(translator: Path):
     run = shared_run(translator)
     maps = {each.key: each for each in report_view(run).atlas.maps}
@@ -295,6 +297,7 @@ def test_the_map_of_effects_marks_those_beyond_chance(translator: Path):
     assert maps["gradient"].sure is None
 
 
+@pytest.mark.slow
 def test_a_card_says_what_happens_without_the_head(translator: Path, plain: Path):
     run = shared_run(translator)
     cards = {card.head: card for card in report_view(run).cards}

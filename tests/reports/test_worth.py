@@ -100,6 +100,7 @@ def test_heads_without_an_effect_are_left_out(hostile: Path):
     assert says.startswith(f"All {len(run.rows) - 1} heads")
 
 
+@pytest.mark.slow
 def test_nothing_is_shown_before_it_was_measured(plain: Path, run: Analysis):
     assert run.importance is not None
     shown = worth_document(Assessment(run.importance, shared_run(plain).heads))
@@ -275,6 +276,7 @@ def test_dots_say_what_the_tables_say_and_link_to_the_card(run: Analysis):
     assert text == f"#{row.head} {row.head}: {shown}, corrected p 0.003" and len(said) == 144
 
 
+@pytest.mark.slow
 def test_cards_have_scores_with_their_place(run: Analysis):
     report = report_view(run)
     best = max(run.rows, key=lambda row: row.values["relevance"]).head
@@ -302,6 +304,7 @@ def test_p_is_shown_without_intervals(run: Analysis):
     assert table.headers[:4] == ("head", "ablation effect", "p, corrected", "gradient")
 
 
+@pytest.mark.slow
 def test_the_grid_can_be_coloured_by_every_score(run: Analysis):
     maps = {shown.key: shown for shown in report_view(run).atlas.maps}
     assert {m.label for m in maps.values() if m.group == "What it is worth"} == {
@@ -317,6 +320,7 @@ def test_the_grid_can_be_coloured_by_every_score(run: Analysis):
     assert maps["ablation_delta"].scale == "diverging" and maps["gradient"].scale == "sequential"
 
 
+@pytest.mark.slow
 def test_the_page_has_the_section_with_everything_escaped(hostile: Path):
     text = render(report_view(shared_run(hostile)))
     assert "What each head is worth" in text and "Sok et al." in text

@@ -278,6 +278,7 @@ def test_another_model_or_another_way_confirms_nothing(
         confirm(replace(one, record=first), replace(other, record=record))
 
 
+@pytest.mark.slow
 def test_the_command_and_the_page_show_it(one: Analysis, other: Analysis, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     one.write(tmp_path / "one")

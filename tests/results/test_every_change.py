@@ -189,6 +189,7 @@ def _changes(path: Path) -> Iterator[tuple[str, bytes]]:
         yield "changed", path.read_bytes() + b"a"
 
 
+@pytest.mark.once
 @pytest.mark.filterwarnings("ignore:.* has no hashes of the files")  # of the earlier version
 @pytest.mark.parametrize("name", FOLDERS)
 def test_every_change_is_refused(name: str, tmp_path: Path) -> None:

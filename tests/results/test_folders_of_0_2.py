@@ -24,6 +24,7 @@ from headcount.results import EvaluationRecord, PruneRecord, Result, read_run
 DATA = Path(__file__).parent / "data" / "0.2"
 
 
+@pytest.mark.slow
 def test_an_analysis_with_everything_beside_it_is_shown() -> None:
     run = read_run(DATA / "analyze")
     assert len(run.rows) == 6 and len(run.traits or {}) == 6 and run.relation_rows

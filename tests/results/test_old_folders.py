@@ -86,6 +86,7 @@ def test_the_control_in_an_old_table():
     assert points.methods == ["norm", "random"] and list(points.controls) == ["l0"]
 
 
+@pytest.mark.slow
 def test_a_plan_and_the_pruned_model_are_loaded():
     plan = Plan.read(DATA / "plan.json")
     loaded = headcount.load(str(DATA / "pruned"))

@@ -137,6 +137,7 @@ def forge(path: Path, **changed: object) -> None:
     path.write_text(json.dumps(values | {"sha256": record_sha256(values)}))
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("value", ["another", None])
 def test_a_record_that_was_changed_is_refused(tmp_path: Path, value: object):
     """A value, or a whole field, of any record."""

@@ -153,6 +153,7 @@ def test_an_encoder_compares_two_sentences() -> None:
     assert model.answer(Question(TEXT))["predictions"] == []
 
 
+@pytest.mark.slow
 def test_a_translator_translates_and_scores_a_target(translator: LiveModel) -> None:
     loaded_ = translator.loaded
     own = translator.answer(Question(TEXT))

@@ -116,6 +116,7 @@ def test_an_error_that_nobody_foresaw_gets_a_sentence(
     assert status == 500 and "it failed (IndexError: index out of range in self)" in error
 
 
+@pytest.mark.slow
 def test_a_late_request_is_cut_off(
     served: Callable[[LiveModel, bool], str], filler: LiveModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,6 +139,7 @@ def test_a_late_request_is_cut_off(
             time.sleep(0.4)  # in all longer than a request may take
 
 
+@pytest.mark.slow
 def test_more_connections_end_those_that_waited_longest(
     served: Callable[[LiveModel, bool], str], filler: LiveModel
 ) -> None:

@@ -57,6 +57,7 @@ def test_gates_by_hand_change_the_translation(served: Served, translator: LiveMo
     assert page.inner_text("#predictions") == before
 
 
+@pytest.mark.slow
 def test_typing_asks_again_and_problems_are_sentences(
     served: Served, filler: LiveModel, page: Page
 ):
@@ -77,6 +78,7 @@ def test_typing_asks_again_and_problems_are_sentences(
     assert page.locator("svg.matrix-drawing").count() == 1
 
 
+@pytest.mark.slow
 def test_an_address_holds_text_gates_and_head(served: Served, filler: LiveModel, page: Page):
     page.goto(served(filler))
     answered(page)
@@ -97,6 +99,7 @@ def test_an_address_holds_text_gates_and_head(served: Served, filler: LiveModel,
     expect(page.locator("#problem")).to_contain_text("enc.9.9")
 
 
+@pytest.mark.slow
 def test_a_press_on_a_prediction_shows_which_heads_say_it(
     served: Served, filler: LiveModel, page: Page
 ):
@@ -121,6 +124,7 @@ def test_a_press_on_a_prediction_shows_which_heads_say_it(
     expect(page.locator("#effects")).to_be_hidden()
 
 
+@pytest.mark.slow
 def test_a_map_under_the_pointer_is_drawn_and_the_prediction_stays_in_sight(
     served: Served, translator: LiveModel, page: Page
 ):
@@ -139,6 +143,7 @@ def test_a_map_under_the_pointer_is_drawn_and_the_prediction_stays_in_sight(
     assert page.inner_text("#head-name") == "cross.1.3"  # which was pressed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_fits_a_phone_with_readable_text(
     served: Served, translator: LiveModel, page: Page, scheme
@@ -191,6 +196,7 @@ class Other(BaseHTTPRequestHandler):
         pass
 
 
+@pytest.mark.slow
 def test_another_origins_page_neither_reads_nor_asks(
     served: Served, filler: LiveModel, page: Page, monkeypatch: pytest.MonkeyPatch
 ):

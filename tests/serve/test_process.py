@@ -52,6 +52,7 @@ def serving(folder: Path) -> Iterator[Serving]:
         made.process.send_signal(signal.SIGKILL)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_stops_it_while_clients_ask_and_one_has_sent_half(
     serving: Serving, number: signal.Signals
@@ -96,6 +97,7 @@ runpy.run_module("headcount", run_name="__main__")
 """
 
 
+@pytest.mark.slow
 def test_it_stops_within_five_seconds_while_the_model_works(folder: Path) -> None:
     process = Forked("-c", SLOW, "serve", folder, "--port", 0)
     printed = process.until("Ctrl-C stops")
@@ -113,6 +115,7 @@ def test_it_stops_within_five_seconds_while_the_model_works(folder: Path) -> Non
     assert output.strip() == "Stopped" and process.returncode == 0 and "Traceback" not in errors
 
 
+@pytest.mark.slow
 def test_connections_that_never_ask_leave_room_for_one_that_does(folder: Path) -> None:
     serving = Serving(folder, "--port", 0, open_files=128)
     silent = []
@@ -130,6 +133,7 @@ def test_connections_that_never_ask_leave_room_for_one_that_does(folder: Path) -
         each.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("host", ["0.0.0.0", "0", "::"])
 def test_a_host_that_others_reach_says_so_and_prints_addresses_that_work(
     folder: Path, host: str
@@ -144,6 +148,7 @@ def test_a_host_that_others_reach_says_so_and_prints_addresses_that_work(
     serving.stop(signal.SIGTERM)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("host", ["0.0.0.0", "0", "::", "::ffff:0.0.0.0", "own"])
 def test_other_machines_can_ask_without_a_token_only_after_a_yes(folder: Path, host: str) -> None:
     if host == "own":

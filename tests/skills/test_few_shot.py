@@ -64,6 +64,7 @@ def test_folders_without_tasks(tmp_path: Path) -> None:
             read_tasks(folder)
 
 
+@pytest.mark.slow
 def test_prompts_ask_for_a_word_behind_examples(loaded: Loaded) -> None:
     """Clean and shuffled prompts hold the same words and ask the same; no example is right."""
     tasks, tokenizer = read_tasks(), loaded.tokenizer
@@ -105,6 +106,7 @@ def test_blanks_of_their_own_are_of_the_prompt(loaded: Loaded, tmp_path: Path) -
     assert len({prompt.answer for prompt in prompts}) > 5
 
 
+@pytest.mark.slow
 def test_models_with_short_contexts(tmp_path: Path) -> None:
     gpt2 = headcount.load(saved.gpt2(tmp_path / "gpt2"))
     folder = _task(tmp_path / "tasks", "long", *(f"{n} {'more ' * 20}\t{n}" for n in range(10)))

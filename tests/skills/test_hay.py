@@ -50,6 +50,7 @@ def _loaded(tokenizer: PreTrainedTokenizerFast) -> Loaded:
     return Loaded(tiny.seeded(LlamaForCausalLM(config)), tokenizer, "tiny")
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", TOKENIZERS)
 def test_a_prompt_has_the_tokens_of_its_text(name: str) -> None:
     """Parts that are put together are what the tokenizer makes of the whole: no stray blanks."""

@@ -40,6 +40,7 @@ def test_tokens_are_repeated_in_one_half_and_never_in_the_other(loaded: Loaded) 
     assert not torch.equal(tokens.ids_BN, RepeatedTokens.draw(loaded, LENGTH, SEQUENCES, 4).ids_BN)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", [(), ("[CLS]",), ("[gMASK]", "<sop>")])
 def test_texts_begin_as_the_tokenizer_begins_them(loaded: Loaded, start: tuple[str, ...]) -> None:
     """Where it puts nothing in front, they begin with its BOS token, if it has one."""
@@ -62,6 +63,7 @@ def test_texts_begin_as_the_tokenizer_begins_them(loaded: Loaded, start: tuple[s
     assert abs(frame["duplicate_token"].to_numpy()[0] - slow) < 1e-6
 
 
+@pytest.mark.slow
 def test_logits_that_nobody_reads_are_not_computed(loaded: Loaded) -> None:
     tokens, model, shapes = RepeatedTokens.draw(loaded, LENGTH, 2, 3), loaded.model, []
     assert loaded.anatomy  # found by runs of its own
@@ -153,6 +155,7 @@ def test_texts_are_as_long_as_the_model_and_its_vocabulary_allow(
     assert RepeatedTokens.draw(gpt2, 10**6, 2, 0).length == (gpt2.max_length - 1) // 2 < 348
 
 
+@pytest.mark.slow
 def test_what_can_not_be_measured_is_refused(loaded: Loaded, tmp_path: Path) -> None:
     bert = headcount.load(saved.bert(tmp_path))
     with pytest.raises(ModelError, match="Expected a causal language model, .* encoder.self"):

@@ -42,6 +42,7 @@ def _registered() -> Iterator[None]:
     SKILL_CLASSES.remove("last")
 
 
+@pytest.mark.slow
 def test_it_is_measured_shown_and_read_without_the_class(loaded: Loaded, tmp_path: Path) -> None:
     found = skills(loaded, Corpus(TEXTS), replace(OPTIONS, skills=("last",)))
     number = len(loaded.heads)

@@ -48,6 +48,7 @@ def _repeating(loaded: Loaded) -> list[Needle]:
     return [needle for needle, exact in zip(asked, found.exact_N, strict=True) if exact]
 
 
+@pytest.mark.slow
 def test_copied_shares_are_those_of_whole_maps(loaded: Loaded) -> None:
     asked = _repeating(loaded)
     others = [
@@ -69,6 +70,7 @@ def test_copied_shares_are_those_of_whole_maps(loaded: Loaded) -> None:
         loaded.model.set_attn_implementation("sdpa")
 
 
+@pytest.mark.slow
 def test_recall_counts_each_token_once(loaded: Loaded) -> None:
     found = retrieve(loaded, _repeating(loaded)[:1])
     three = replace(found, needles=(replace(found.needles[0], answer=(7, 7, 8)),))
@@ -78,6 +80,7 @@ def test_recall_counts_each_token_once(loaded: Loaded) -> None:
         assert made.found_N.tolist() == [recall > 0.5]
 
 
+@pytest.mark.slow
 def test_heads_without_gates_act_as_in_the_prompt(loaded: Loaded) -> None:
     """Zeroing all heads of the model equals the stock model with output projections of zero."""
     asked, heads = _repeating(loaded)[:2], list(loaded.heads)

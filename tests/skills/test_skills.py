@@ -33,6 +33,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Loaded:
     return headcount.load(saved.llama(tmp_path_factory.mktemp("llama")))
 
 
+@pytest.mark.slow
 def test_a_model_that_finds_and_does_nothing(loaded: Loaded, tmp_path: Path) -> None:
     """Random weights have no retrieval head; the run says so and scores what it can."""
     found = skills(loaded, Corpus(TEXTS), OPTIONS)
@@ -64,6 +65,7 @@ def test_a_model_that_finds_and_does_nothing(loaded: Loaded, tmp_path: Path) -> 
     }
 
 
+@pytest.mark.slow
 def test_some_needles_are_asked_again_without_heads(loaded: Loaded) -> None:
     """As many of either half; the document says what all of them would give."""
     found = skills(loaded, Corpus(TEXTS), replace(OPTIONS, again=4))
@@ -77,6 +79,7 @@ def test_some_needles_are_asked_again_without_heads(loaded: Loaded) -> None:
         SkillOptions(again=1)
 
 
+@pytest.mark.slow
 def test_kinds_and_replacements_are_chosen(loaded: Loaded) -> None:
     options = SkillOptions(
         kinds=("gift",), lengths=(150,), depths=(0.5,), prompts=4, draws=1, replace=("mean",)
@@ -88,6 +91,7 @@ def test_kinds_and_replacements_are_chosen(loaded: Loaded) -> None:
     assert {row.replaced for row in found.recalls} == {"", "mean"}
 
 
+@pytest.mark.slow
 def test_tasks_that_are_done_are_scored_and_the_others_named(
     loaded: Loaded, tmp_path: Path
 ) -> None:
@@ -259,6 +263,7 @@ def test_more_heads_than_the_model_has_are_refused(loaded: Loaded) -> None:
         skills(loaded, Corpus(TEXTS), options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_mean", [False, True])
 def test_removed_heads_give_zero_or_their_mean(loaded: Loaded, is_mean: bool) -> None:
     """As in the stock model with other inputs of its output projections, at every token."""

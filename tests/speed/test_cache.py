@@ -32,6 +32,7 @@ def test_a_decoder_has_one_part(name: str, dtype: torch.dtype) -> None:
     assert cache_parts(loaded) == (CachePart("decoder.self", None, number),)
 
 
+@pytest.mark.slow
 def test_groups_that_are_pruned_are_saved() -> None:
     """A group stays as long as one of its heads does; a layer without heads keeps one, of zeros."""
     model, anatomy = examined("llama")  # two layers of 6 heads that share 2 keys and values
@@ -94,6 +95,7 @@ def test_a_model_that_fails_with_a_cache_has_none() -> None:
     assert cache_parts(Loaded(model.eval(), None, "switch")) == ()
 
 
+@pytest.mark.slow
 def test_a_model_of_inputs_that_nobody_can_make_up_has_none(tmp_path: Path) -> None:
     """It was refused when its compact model was saved."""
     sizes: dict[str, Any] = {"d_model": 16, "ffn_dim": 20, "num_attention_heads": 4}
@@ -105,6 +107,7 @@ def test_a_model_of_inputs_that_nobody_can_make_up_has_none(tmp_path: Path) -> N
     assert PruneRecord.read(tmp_path / "out").cache is None
 
 
+@pytest.mark.slow
 def test_the_card_of_a_model_made_from_a_plan(tmp_path: Path) -> None:
     loaded = headcount.load(saved.gpt2(tmp_path / "gpt2"))
     plan = Plan.keeping(loaded.heads, list(loaded.heads)[1:])

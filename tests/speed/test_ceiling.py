@@ -45,6 +45,7 @@ def first(share: float) -> Callable[[AttentionLayer], Sequence[int]]:
     return lambda layer: range(round(share * layer.num_heads))
 
 
+@pytest.mark.slow
 def test_published_ceilings_of_bert_base() -> None:
     """At 128 tokens, 1.21, 1.36 and 1.54 without half, three quarters and all of the heads."""
     with torch.device("meta"):
@@ -65,6 +66,7 @@ def test_published_ceilings_of_bert_base() -> None:
     assert [round(each, 2) for each in ceilings] == [1.21, 1.36, 1.54]
 
 
+@pytest.mark.slow
 def test_published_ceilings_of_transformer_base() -> None:
     """Ceilings of 1.27 and 1.47 without half and three quarters of the heads.
 
@@ -139,6 +141,7 @@ def t5(heads: int) -> PreTrainedModel:
     )
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     "make, make_smaller, kept",
     [
@@ -159,6 +162,7 @@ def test_models_made_with_fewer_heads(
     assert ceiling(dense, plan, LENGTH, anatomy) == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["bert", "distilbert", "gpt2", "modernbert", "marian", "gemma2"])
 def test_compact_models(name: str) -> None:
     """Every layer keeps another share of its groups, at least one group."""
@@ -186,6 +190,7 @@ def test_shared_modules_are_counted_by_their_calls() -> None:
     assert len(anatomy.layers) == 3 and costs == {alone.of(tuple(range(5)))}
 
 
+@pytest.mark.slow
 def test_classifiers_of_encoder_decoders_are_counted_without_their_head() -> None:
     config: Any = examined("bart")[0].config
     classifier = BartForSequenceClassification(config)

@@ -28,6 +28,7 @@ def no_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headcount.speed.timing.MOST_REPEATS", 1)
 
 
+@pytest.mark.slow
 def test_every_mode_batch_and_length_is_run() -> None:
     """A decoder runs over its prompt, then generates."""
     dense, reported = loaded("LlamaForCausalLM"), []
@@ -49,6 +50,7 @@ def test_every_mode_batch_and_length_is_run() -> None:
     assert three.dense.flops == 3 * one.dense.flops
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["MarianMTModel", "BartForSequenceClassification"])
 def test_encoder_decoders(name: str) -> None:
     dense = loaded(name)
@@ -80,6 +82,7 @@ def test_text_is_run_instead_of_random_tokens(monkeypatch: pytest.MonkeyPatch) -
     assert seen[-1].flatten().tolist()[: len(ids)] == ids[:10]
 
 
+@pytest.mark.slow
 def test_lengths_that_do_not_fit_are_reported() -> None:
     """With 64 places, 61 tokens plus 4 new ones are one too many to generate, but fit a forward."""
     model = loaded("GPT2LMHeadModel", n_positions=64)
@@ -126,6 +129,7 @@ def test_what_there_is_no_memory_for_is_left_out(monkeypatch: pytest.MonkeyPatch
         run(3)
 
 
+@pytest.mark.slow
 def test_an_encoder_decoder_needs_places_on_its_longer_side() -> None:
     model = loaded("MarianMTModel", max_position_embeddings=20)
     found = compare_speed(model, model, Options((1,), (19,), new_tokens=19, rounds=2))

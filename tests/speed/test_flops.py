@@ -56,6 +56,7 @@ def test_a_model_without_numbers_counts_the_same() -> None:
     assert counted(encoder("meta")) == counted(encoder())
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["bert", "llama", "marian", "t5"])
 def test_rows_cost_the_same(name: str) -> None:
     model, _ = examined(name)

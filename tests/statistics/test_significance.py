@@ -100,6 +100,7 @@ def test_p_is_below_5_percent_exactly_where_the_interval_leaves_zero_out():
     np.testing.assert_array_equal(found.p < 0.05, outside)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("skewed", "examples", "least"), [(True, 50, 0.92), (False, 20, 0.92), (True, 200, 0.93)]
 )

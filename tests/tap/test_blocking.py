@@ -42,6 +42,7 @@ def _scores(anatomy: Anatomy, maps: dict[str, list[Tensor]]) -> dict[LayerId, Te
     return found
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(("name", "side"), [(name, side) for name in NAMES for side in SIDES])
 def test_weights_and_outputs_are_those_of_a_stock_model_with_patched_masks(name: str, side: str):
     """Grouped queries, soft caps, sliding windows, position biases, cross-attention, padding."""
@@ -218,6 +219,7 @@ def test_modules_with_a_softmax_of_their_own_are_refused():
         Tap(model, anatomy, blocked={anatomy.layers[0].layer_id: ANYWHERE})
 
 
+@pytest.mark.slow
 def test_a_model_that_disobeys_masks_of_heads_is_refused(monkeypatch: pytest.MonkeyPatch):
     model = tiny.gpt_oss()
     assert examine(model).can_block

@@ -115,6 +115,7 @@ def test_compiled_models(compiled: Any, reported: str) -> None:
         check_is_model(model)
 
 
+@pytest.mark.slow
 def test_what_was_compiled_is_itself_as_it_was() -> None:
     model: Any = torch.compile(llama(), backend="eager")
     model(torch.arange(5, 9)[None])

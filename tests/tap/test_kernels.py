@@ -40,6 +40,7 @@ def sweep() -> Iterator[Sweep]:
     yield Sweep()
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("size", [50, 2**20])
 @pytest.mark.parametrize("name", CASES)
 def test_the_sweep_finds_what_the_blocks_find(
@@ -69,6 +70,7 @@ def test_the_sweep_finds_what_the_blocks_find(
             )
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("strip", [200, 2**18])
 @pytest.mark.parametrize("name", ["long", "padding on the right", "one token"])
 def test_the_sweep_gives_the_same_bits_with_any_number_of_threads(
@@ -256,6 +258,7 @@ def unfit(
     machine_code.cache_clear()
 
 
+@pytest.mark.once
 def test_a_numba_that_does_not_fit_leaves_attention_to_the_blocks(unfit: str) -> None:
     """A warning says what is lost; a sweep that is asked for is refused."""
     model = tiny.MODELS["bert"]().eval()

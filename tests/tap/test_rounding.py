@@ -154,6 +154,7 @@ def assert_found(name: str, seed: int, dtype: torch.dtype, place: str) -> None:
     assert check.fault.share > an_error(dtype) / 2
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("place", PLACES)
 def test_a_head_that_is_off_is_found(place: str) -> None:
     for dtype in (torch.float32, torch.bfloat16):
@@ -168,6 +169,7 @@ def test_a_stock_model_with_a_head_that_is_off_is_refused(monkeypatch: pytest.Mo
         examine(model)
 
 
+@pytest.mark.slow
 def test_a_tap_with_a_head_that_is_off_uses_other_arithmetic(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -191,6 +191,7 @@ def test_refuses_self_attention_and_cross_attention_in_one():
         examine(tiny.seeded(hf.T5Gemma2ForConditionalGeneration(config)))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing.:FutureWarning")
 @pytest.mark.parametrize(
     ("name", "options"),
@@ -352,6 +353,7 @@ def test_a_model_that_draws_in_evaluation_is_refused_with_that_reason():
         examine(tiny.seeded(hf.ViTMAEModel(config)))
 
 
+@pytest.mark.slow
 def test_rounding_that_a_deep_model_amplifies_is_no_difference():
     """At each call, attention is equal; the model's outputs are not."""
     config = hf.LlamaConfig(**tiny.GROUPED)
@@ -501,6 +503,7 @@ def test_gates_are_numbers_by_head(gates: object, sentence: str) -> None:
     check_gates({"enc.0.0": 0, "enc.0.1": 0.5})
 
 
+@pytest.mark.slow
 def test_gated_multiplies_the_named_heads_only():
     model, anatomy = examined("marian")
     batch = tiny.inputs(model)
@@ -532,6 +535,7 @@ def test_takes_a_function_for_a_listener():
     assert heard[0].weights_BHQK.shape == (3, 5, 7, 7)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("kind", ["bart", "t5"])
 def test_a_classifier_with_a_decoder_is_examined_through_its_body(kind: str) -> None:
     """BART's classifier needs ends of sentences and makes the decoder's inputs from the source."""

@@ -87,6 +87,7 @@ def test_hidden_states_are_those_of_transformers(name: str) -> None:
             assert same or is_normed(model, hidden, stock[state]), state
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("dead", [0, *slow(1)])
 @pytest.mark.parametrize("name", ["bert", "gpt2", "marian", "t5"])
 def test_layers_without_heads_have_hidden_states(name: str, dead: int) -> None:
@@ -383,6 +384,7 @@ def _registrations(path: Path) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_only_the_tap_registers_hooks() -> None:
     """`modeling_headcount.py` is a compact model's own code, which lies in its folder."""
     shipped = (PACKAGE / "data").rglob("modeling_headcount.py")

@@ -118,6 +118,7 @@ def test_outputs_are_those_of_the_stock_model(name: str, side: str):
             torch.testing.assert_close(logits[is_token], stock[is_token], atol=1e-5, rtol=0)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "gemma3_text", "marian", "t5"])
 def test_outputs_are_those_of_a_stock_model_that_is_eager(name: str):
     """With padding in front, eager attention's values at padding are reproduced too."""
@@ -158,6 +159,7 @@ def _t5_of_equal_depths() -> PreTrainedModel:
     return T5ForConditionalGeneration(config).eval()
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["gpt2", "marian", "t5", "bloom", "falcon"])
 @pytest.mark.parametrize("listener", [None, DEAF])
 def test_generation_is_that_of_the_stock_model(name: str, listener: FunctionListener | None):
@@ -283,6 +285,7 @@ def test_columns_beside_the_values_are_multiplied_with_the_weights(size: int):
         torch.testing.assert_close(_logits(model, batch), stock, atol=1e-12, rtol=0)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("name", ["bert", "llama", "t5"])
 def test_weights_of_a_half_precision_model_are_float32(name: str, dtype: torch.dtype):

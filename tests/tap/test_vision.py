@@ -60,6 +60,7 @@ def _modules(anatomy: Anatomy) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.slow
 def test_text_that_is_read_in_both_directions_is_the_decoder_s() -> None:
     """PaliGemma attends in both directions within its prompt."""
     model = _paligemma()
@@ -72,6 +73,7 @@ def test_text_that_is_read_in_both_directions_is_the_decoder_s() -> None:
     assert StateId("vision", 2) in state_ids(model, anatomy)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.* saw no image")
 def test_names_do_not_depend_on_the_batch() -> None:
     """Without an image, text has the same names, and vision layers are left out."""
@@ -140,6 +142,7 @@ UNSEEN: dict[str, Callable[[Loaded], object]] = {
 }
 
 
+@pytest.mark.once
 @pytest.mark.filterwarnings("ignore:.* saw no image")
 @pytest.mark.parametrize("name", UNSEEN)
 def test_vision_heads_of_a_model_that_saw_text_alone(name: str) -> None:

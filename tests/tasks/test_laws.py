@@ -74,6 +74,7 @@ def test_losses_have_gradients_and_are_single_precision_at_least(name: str) -> N
     assert gradient.abs().sum() > 0
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["causal-gpt2", "similarity-bert", "translation-Marian"])
 def test_evaluation_leaves_no_trace_and_feels_gates(name: str) -> None:
     loaded, task = small.TASKS[name]()

@@ -160,6 +160,7 @@ def test_types_tell_the_two_texts_of_a_pair_apart() -> None:
     assert batch.inputs["token_type_ids"].unique().tolist() == [0, 1]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", named("translation"))
 def test_target_tokens(name: str) -> None:
     loaded, task = small.TASKS[name]()

@@ -71,6 +71,7 @@ def test_counts_of_each_example_are_of_its_best_or_nearest_reference(metric: Any
     assert deltas.delta[0] == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_lists_are_references_and_the_first_has_the_loss(tmp_path: Path) -> None:
     lists = [[a, *filter(None, (b, c))] for a, b, c in zip(FIRST, SECOND, THIRD, strict=True)]
     rows = zip(small.TEXTS, lists, strict=True)

@@ -92,6 +92,7 @@ def cross_encoder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.once
 def test_a_cross_encoder_is_scored_as_its_library_scores_it(cross_encoder: Path) -> None:
     loaded = headcount.load(cross_encoder)
     task = build("classification", loaded, DATA, scale=(0, 5))

@@ -139,6 +139,7 @@ def test_tokenizer_of_bleu_is_an_option() -> None:
     assert "tok:char" in translation(tokenize="char").signature
 
 
+@pytest.mark.slow
 def test_translations_are_in_the_order_of_the_data_and_scored() -> None:
     loaded, task = small.loaded("MarianMTModel"), translation()
     texts = task.translate(loaded.model)
@@ -161,6 +162,7 @@ def test_translations_are_in_the_order_of_the_data_and_scored() -> None:
         task.score(bare)
 
 
+@pytest.mark.slow
 def test_searches_keep_to_the_padded_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     task, rows = translation(num_beams=2), []
     model = small.loaded("MarianMTModel").model
@@ -177,6 +179,7 @@ def test_searches_keep_to_the_padded_tokens(monkeypatch: pytest.MonkeyPatch) -> 
     assert max(rows) > 1
 
 
+@pytest.mark.slow
 def test_beams_and_other_arguments_reach_the_search() -> None:
     loaded = small.loaded("MarianMTModel")
     greedy = translation(num_beams=1).translate(loaded.model)

@@ -77,6 +77,7 @@ def _dcg(gains: list[int]) -> float:
     return sum(gain / math.log2(place + 2) for place, gain in enumerate(gains))
 
 
+@pytest.mark.slow
 def test_the_loss_is_the_cross_entropy_of_the_answer() -> None:
     """Of the best answer, among passages that are no answer."""
     loaded, task = bert(), Search(bert(), DATA)

@@ -462,6 +462,7 @@ class Speechless(Even):
 # ------------------------------------------------------------ all
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("thing", "check", "saw"),
     [
@@ -540,6 +541,7 @@ def test_a_twin_that_differs_is_quoted(thing: Any, other: Any) -> None:
     assert found.state == "failed" and "in place of" in found.saw
 
 
+@pytest.mark.slow
 def test_what_fails_is_listed_and_what_should_fail_must() -> None:
     with pytest.raises(Failed, match="The relation next fails 1 check:\n- links failed: It links"):
         check_relation(Never)

@@ -2,10 +2,13 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from headcount.pruning import method
 from headcount.testing import Outcome, parametrize
 
 
+@pytest.mark.once
 @parametrize(method("auto"), method("ablation", step=1.0))
 def test_a_method(check: Callable[[], Outcome]) -> None:
     check()

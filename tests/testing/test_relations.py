@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator
 
+import pytest
+
 from headcount import Relation, Sentence
 from headcount.testing import Outcome, parametrize
 
@@ -19,6 +21,7 @@ class Determined(Relation):
                 yield word, head
 
 
+@pytest.mark.once
 @parametrize(Determined)
 def test_a_relation(check: Callable[[], Outcome]) -> None:
     check()

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from headcount.importance import (
     AblationScore,
     FisherScore,
@@ -13,6 +15,7 @@ from headcount.importance import (
 from headcount.testing import Outcome, parametrize
 
 
+@pytest.mark.once
 @parametrize(
     *(GradientScore, FisherScore, RelevanceScore, NormScore),
     AblationScore(layers=False, one_left=False, samples=99),
@@ -21,6 +24,7 @@ def test_a_score(check: Callable[[], Outcome]) -> None:
     check()
 
 
+@pytest.mark.once
 @parametrize(
     SinkScore,
     expected_failures={"separates": "a head may look anywhere but at the first token for nothing"},

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from headcount.skills import SKILL_CLASSES, SkillOptions
 from headcount.skills.own_skills import FunctionVector, Retrieval
 from headcount.testing import Checked, Outcome, check_skill, parametrize
@@ -20,16 +22,19 @@ def test_the_registry_has_all_of_ours() -> None:
     assert [SKILL_CLASSES[name].entry() for name in SKILLS] == [*SKILLS.values()]
 
 
+@pytest.mark.once
 @parametrize(SKILL_CLASSES["induction"], heads=COPYING)
 def test_induction(check: Callable[[], Outcome]) -> None:
     check()
 
 
+@pytest.mark.once
 @parametrize(SKILL_CLASSES["previous_token"], heads=["dec.0.1"])
 def test_the_previous_token(check: Callable[[], Outcome]) -> None:
     check()
 
 
+@pytest.mark.once
 @parametrize(SKILL_CLASSES["duplicate_token"], heads=[])
 def test_an_earlier_copy(check: Callable[[], Outcome]) -> None:
     check()
@@ -39,12 +44,14 @@ def _left_out(found: Checked) -> set[str]:
     return {each.name for each in found.outcomes if each.state == "left out"}
 
 
+@pytest.mark.slow
 def test_retrieval() -> None:
     """A model of random weights finds no needle, so that no heads of it can change places."""
     found = check_skill(Retrieval(FEW), model=copier(), texts=TEXTS, heads=COPYING)
     assert _left_out(found) == {"exchanged", "twin"}
 
 
+@pytest.mark.slow
 def test_function_vectors(tmp_path: Path) -> None:
     """A model that copies says what it was asked, and needs no mean output of a head for it."""
     (tmp_path / "same.tsv").write_text("".join(f"{each}\t{each}\n" for each in TEXTS[0].split()))

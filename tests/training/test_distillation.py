@@ -25,6 +25,7 @@ def damaged(model: PreTrainedModel) -> PreTrainedModel:
     return other
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     "name", ["translation-Marian", "causal-llama", "masked-bert", "classes-bert"]
 )

@@ -55,6 +55,7 @@ def test_every_dropout_has_the_rate_in_the_block(name: str) -> None:
     assert rates(model) == before
 
 
+@pytest.mark.slow
 def test_a_training_takes_the_rate_and_leaves_the_models_own() -> None:
     loaded, task = own_copy("translation-M2M100")
     for module in loaded.model.modules():

@@ -72,6 +72,7 @@ def test_nothing_is_left_where_the_user_is(tmp_path: Path, monkeypatch: pytest.M
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", TASKS)
 def test_every_task_learns_in_a_copy(name: str) -> None:
     loaded, task = small.TASKS[name]()
@@ -84,6 +85,7 @@ def test_every_task_learns_in_a_copy(name: str) -> None:
     assert all(each.requires_grad for each in tuned.loaded.model.parameters()) or "M2M" in name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TASKS)
 def test_a_student_comes_nearer_to_its_teacher(name: str) -> None:
     """With distillation alone, a damaged copy answers more like the dense model again."""
@@ -117,6 +119,7 @@ def test_a_finished_fine_tuning_leaves_weights_only(tmp_path: Path) -> None:
         assert torch.equal(weight, again.loaded.model.state_dict()[name]), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 def test_resumed_is_unbroken(optimizer: str, tmp_path: Path) -> None:
     """With gates, weights, gates, noise and history equal an uninterrupted fine-tuning's."""
@@ -218,6 +221,7 @@ def test_what_is_frozen_stays(optimizer: str) -> None:
         moved("gates", None)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["translation-M2M100", "classes-bart", "causal-llama"])
 def test_a_step_over_several_batches_is_a_mean_of_all_that_is_predicted(name: str) -> None:
     """The mean is not of the batches' means: a small batch counts less."""

@@ -40,6 +40,7 @@ def rows(model: PreTrainedModel, batch: TaskBatch) -> list[list[Tensor]]:
     return layers
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     "name",
     [
@@ -91,6 +92,7 @@ def test_ends() -> None:
     assert layerwise_distance(teacher, student).item() == pytest.approx((4 + 0) / 2 / 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["classes-bert", "translation-M2M100"])
 def test_states_come_nearer(name: str) -> None:
     """A damaged copy's states get closer when only states count in the gradient."""

@@ -1,5 +1,7 @@
 """What scores say of heads that are known, where they once were wrong."""
 
+import pytest
+
 from headcount.core import Head
 from headcount.importance import gradient
 from headcount.tasks import CausalLanguageModelling
@@ -8,6 +10,7 @@ from headcount.testing import Planted, Program, planted_model, written
 NEEDED = Planted(Head("decoder.self", 0, 1), "offset", "needed", 2, 0, 3.0, -1)
 
 
+@pytest.mark.slow
 def test_gradients_of_a_layer_that_is_not_needed_are_not_scaled_up() -> None:
     """Its heads have rounding for gradients, which its norm would make as large as any."""
     program = Program((NEEDED,), layers=2)

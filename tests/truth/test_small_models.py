@@ -16,6 +16,7 @@ FAMILIES: tuple[Family, ...] = ("gpt2", "llama", "grouped", "encoder")
 EVERYDAY = 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "seed",
     [*range(EVERYDAY), *(pytest.param(n, marks=pytest.mark.slow) for n in range(EVERYDAY, 20))],

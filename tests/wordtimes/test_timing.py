@@ -82,6 +82,7 @@ def test_the_loss_is_the_models_own(loaded: Loaded, sound: Path) -> None:
     assert forcing.of(samples_N, recording.words).loss == pytest.approx(float(expected), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_language_that_is_heard_or_named(tmp_path: Path, sound: Path) -> None:
     loaded = hc.load(speech.whisper(tmp_path, multilingual=True))
     heard = word_times(loaded, sound, options=TWO)

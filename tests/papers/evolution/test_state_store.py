@@ -73,6 +73,7 @@ def hidden(subject: Subject, ids: np.ndarray) -> list[torch.Tensor]:
     return [each[0] for each in output[name]]
 
 
+@pytest.mark.once
 def test_states_are_those_of_the_model(subject: Subject, tokens: Tokens, tmp_path: Path) -> None:
     chosen = balanced(tokens, 3, 11, 0)
     with leaving_no_trace(subject.loaded.model, tiny.inputs(subject.loaded.model)):

@@ -66,6 +66,7 @@ def test_probabilities_by_hand() -> None:
     assert shares == pytest.approx([p, (1 - p) * p, (1 - p) ** 2], abs=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dropout", [0.1, 0.3])
 def test_as_the_library(tokenizer: PreTrainedTokenizerFast, pairs: Rows, dropout: float) -> None:
     """Mean number of pieces in a text equals that of `tokenizers`, which has no seed."""

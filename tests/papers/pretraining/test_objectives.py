@@ -62,6 +62,7 @@ def test_what_is_seen(tokenizer: PreTrainedTokenizerFast, attention: str, masked
     torch.testing.assert_close(model(IDS, attention_mask=IS_TOKEN).logits[1:, :4], alone)
 
 
+@pytest.mark.slow
 def test_heard_by_the_tap(tokenizer: PreTrainedTokenizerFast) -> None:
     causal, masked = causal_model(TINY, tokenizer, 3), masked_model(TINY, tokenizer, 3)
     assert dict(examine(causal).heads.counts) == {"decoder.self": (4, 4)}
@@ -73,6 +74,7 @@ def test_heard_by_the_tap(tokenizer: PreTrainedTokenizerFast) -> None:
     assert states is not None and len(states) == TINY.layers + 1
 
 
+@pytest.mark.slow
 def test_what_is_measured_is_causal(tokenizer: PreTrainedTokenizerFast) -> None:
     """Measures run the model's body, which is causal by itself."""
     causal, masked = causal_model(TINY, tokenizer, 3).eval(), masked_model(TINY, tokenizer, 3)
@@ -86,6 +88,7 @@ def test_what_is_measured_is_causal(tokenizer: PreTrainedTokenizerFast) -> None:
     assert torch.equal(causal.lm_head(states), whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [masked_model, causal_model])
 def test_folder_loads(make: type, tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
     model: PreTrainedModel = make(TINY, tokenizer, 3).eval()

@@ -90,6 +90,7 @@ def test_it_learns(tmp_path: Path) -> None:
     assert took / 2 < trained.result.seconds <= took + 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["masked-lm", *slow("translation", "causal-lm")])
 def test_resumed_is_unbroken(objective: str, pairs: Rows, tmp_path: Path) -> None:
     """Stopped after a checkpoint and resumed, it is bit for bit the uninterrupted run's model."""
@@ -119,6 +120,7 @@ def test_resumed_is_unbroken(objective: str, pairs: Rows, tmp_path: Path) -> Non
     assert again.result.steps == whole.result.steps, "resuming a finished one changes nothing"
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("objective", ["translation", "masked-lm", "causal-lm"])
 def test_the_loss_is_a_mean_over_what_is_predicted(
     objective: str, pairs: Rows, tmp_path: Path
@@ -143,6 +145,7 @@ def test_the_loss_is_a_mean_over_what_is_predicted(
     assert logged == pytest.approx(np.mean(losses), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_start_is_not_needed_for_a_resumed_training(
     first: Path, pairs: Rows, tmp_path: Path
 ) -> None:
@@ -159,6 +162,7 @@ def test_start_is_not_needed_for_a_resumed_training(
         assert torch.equal(weight, _weights(tmp_path / "broken")[name]), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schedule", ["inverse_sqrt", *slow("linear")])
 def test_schedule_and_precision(
     schedule: str, pairs: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -188,6 +192,7 @@ def test_schedule_and_precision(
     assert low != [row["loss"] for row in rows], "and is not float32"
 
 
+@pytest.mark.slow
 def test_the_optimizer_is_the_one_asked_for(pairs: Rows, tmp_path: Path) -> None:
     """Muon leaves biases to AdamW: first steps agree for biases and differ for matrices."""
     found = {}
@@ -200,6 +205,7 @@ def test_the_optimizer_is_the_one_asked_for(pairs: Rows, tmp_path: Path) -> None
     assert "model.encoder.layers.0.self_attn.q_proj.weight" not in same
 
 
+@pytest.mark.slow
 def test_average_of_the_last(pairs: Rows, tmp_path: Path) -> None:
     train(PretrainingConfig("translation", TINY, pairs.columns, save_every=4), tmp_path)
     checkpoints = whole_checkpoints(tmp_path / "checkpoints")
@@ -216,6 +222,7 @@ def test_average_of_the_last(pairs: Rows, tmp_path: Path) -> None:
     assert not (tmp_path / "checkpoints" / "checkpoint-999").exists(), "half-written ones too"
 
 
+@pytest.mark.slow
 def test_start_from_a_trained_model(first: Path, pairs: Rows, tmp_path: Path) -> None:
     """With a step too small to change anything, the model equals its start."""
     start, still = str(shutil.copytree(first, tmp_path / "first")), replace(TINY, peak=1e-12)
@@ -256,6 +263,7 @@ def test_start_from_a_trained_model(first: Path, pairs: Rows, tmp_path: Path) ->
         PretrainingConfig("translation", TINY, pairs.columns, start=start, pieces=start)
 
 
+@pytest.mark.slow
 def test_stops_early(pairs: Rows, tmp_path: Path) -> None:
     """With a step too small to change anything, the score never improves."""
     recipe = replace(TINY, peak=1e-12, epochs=4)
@@ -273,6 +281,7 @@ def test_stops_early(pairs: Rows, tmp_path: Path) -> None:
     assert losses[0] == losses[1]
 
 
+@pytest.mark.slow
 def test_marked_when_all_have_saved(
     pairs: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -291,6 +300,7 @@ def test_marked_when_all_have_saved(
     assert {path.name for path in folder.iterdir()} - {"whole"} in waiting
 
 
+@pytest.mark.slow
 def test_moved_folder(pairs: Rows, tmp_path: Path) -> None:
     """The best checkpoint is found in a folder that was moved."""
     dev = {"source": ["a dog"], "target": ["ein Hund"]}
@@ -303,6 +313,7 @@ def test_moved_folder(pairs: Rows, tmp_path: Path) -> None:
     assert train(job, tmp_path / "there", ResumePolicy.RESUME).result.candidates == before
 
 
+@pytest.mark.slow
 def test_infinite_numbers(pairs: Rows, tmp_path: Path) -> None:
     """An infinite perplexity is null in the record; its epochs are passes over the data."""
     recipe = replace(TINY, peak=3e2, warmup=1, epochs=2)
@@ -330,6 +341,7 @@ def test_diverged(pairs: Rows, tmp_path: Path) -> None:
     assert not whole_checkpoints(tmp_path / "checkpoints")
 
 
+@pytest.mark.slow
 def test_full_disk(pairs: Rows, tmp_path: Path) -> None:
     """The optimizer's state is written to a device that is always full."""
     out, full = tmp_path / "out", tmp_path / "out" / "checkpoints" / "checkpoint-6"
@@ -370,6 +382,7 @@ def test_a_checkpoint_that_lacks_its_optimizer_is_not_resumed(
     assert not (tmp_path / "model.safetensors").exists()
 
 
+@pytest.mark.slow
 def test_held_out_files_and_pieces(pairs: Rows, tmp_path: Path) -> None:
     """A language model on the translation's vocabulary starts with its encoder."""
     first, second = tmp_path / "first", tmp_path / "second"
@@ -402,6 +415,7 @@ def test_held_out_files_and_pieces(pairs: Rows, tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.slow
 def test_a_vocabulary_gets_the_length_of_the_new_model(
     first: Path, pairs: Rows, tmp_path: Path
 ) -> None:
@@ -415,12 +429,14 @@ def test_a_vocabulary_gets_the_length_of_the_new_model(
     assert load(second).max_length == 2 * TINY.max_length
 
 
+@pytest.mark.slow
 def test_development_texts_that_are_cut_are_counted(pairs: Rows, tmp_path: Path) -> None:
     dev = {"source": ["A dog. " * 99, "A dog."], "target": ["Ein Hund. " * 99, "Ein Hund."]}
     job = PretrainingConfig("translation", TINY, pairs.columns, dev=dev, save_every=99)
     assert train(job, tmp_path / "out").result.counts.num_cut_dev == 2
 
 
+@pytest.mark.slow
 def test_pieces_are_kept_for_a_resumed_training(first: Path, pairs: Rows, tmp_path: Path) -> None:
     """Checkpoint weights do not change with the model they were taken from."""
     pieces, out = shutil.copytree(first, tmp_path / "first"), tmp_path / "out"

@@ -78,6 +78,7 @@ def test_gates_that_decide_are_nowhere_between() -> None:
     assert float(cells[3]) > 20 and cells[-1] == "2 of 2"
 
 
+@pytest.mark.slow
 def test_gates_of_a_training_are_recorded_and_found_again(tmp_path: Path) -> None:
     quick = FinetuneConfig(updates=2, batch_tokens=200, warmup=1, gate_rate=0.3)
     recorder = GateRecorder(L0(quick, voita2019=True), "l0")
@@ -104,6 +105,7 @@ def test_gates_of_a_training_are_recorded_and_found_again(tmp_path: Path) -> Non
     assert recorded_gates(GateRecorder(recorder.method, "else"), tmp_path / "state", points) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budgets", [1, 4])
 def test_the_legend_is_inside_the_figure(budgets: int) -> None:
     rows = [row for keep in range(budgets) for row in gate_rows(replace(POINT, keep=keep), VALUES)]

@@ -132,6 +132,7 @@ def test_two_data_sets() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_figures_of_three_sites_are_whole() -> None:
     heads = Heads({site: (8,) * 6 for site in SITES})
     frame = HeadTable.of(heads, {"ablation_delta": np.linspace(-0.01, 0.1, len(heads))}).frame

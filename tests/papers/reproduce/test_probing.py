@@ -264,6 +264,7 @@ def test_papers_run_from_files_to_documents(
         assert (out / "figures" / "probe_structure.svg").exists()
 
 
+@pytest.mark.slow
 def test_clark_without_documents_is_of_relations_and_clusters(
     bert: Path, files: tuple[list[Path], list[Path]], tmp_path: Path, one_format: None
 ) -> None:
@@ -274,6 +275,7 @@ def test_clark_without_documents_is_of_relations_and_clusters(
     assert Clusters.read(tmp_path).record.sentences == 8
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_document(
     bert: Path,
     files: tuple[list[Path], list[Path]],

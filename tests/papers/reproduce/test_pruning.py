@@ -134,6 +134,7 @@ def test_new_weights_have_the_heads_of_their_own_budget(monkeypatch: pytest.Monk
     assert trained == [plans[3]] and selection.plan.kept == plans[3].kept
 
 
+@pytest.mark.slow
 def test_a_training_from_scratch_has_new_weights_and_keeps_to_the_plan() -> None:
     loaded, task = small.TASKS["classes-bert"]()
     plan = Plan.keeping(loaded.heads, [Head("encoder.self", 0, 1), Head("encoder.self", 1, 3)])

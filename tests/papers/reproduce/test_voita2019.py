@@ -132,6 +132,7 @@ def test_all_directions_of_the_table_are_measured_ones() -> None:
     assert len(SYNTACTIC) == 8
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_format")
 def test_the_map_of_rare_tokens(tmp_path: Path) -> None:
     """Every head is a cell with its share; without rare tokens there is no map."""

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
+from headcount import numbers
 from headcount.core import LayerId, amount
 from headcount.corpora import Corpus
 from headcount.explanation import (
@@ -143,7 +144,7 @@ def causal(given: EffectSubject) -> str:
             (1, 2)
         ) / each.abs().max().clamp_min(1e-12)
         worst = int(gap.argmax())
-        text = f"token {worst} of layer {layer.layer} changes by {gap[worst]:.2%} with what follows"
+        text = f"token {worst} of layer {layer.layer} changes by {numbers.percent(float(gap[worst]))} with what follows"
         expect(float(gap[worst]) < 1e-3, f"{text} (of the layer's largest output)")
     return f"{amount(tokens, 'token')} are replaced alike, whatever follows"
 

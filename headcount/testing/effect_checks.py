@@ -11,7 +11,6 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
-from headcount import numbers
 from headcount.core import LayerId, amount
 from headcount.corpora import Corpus
 from headcount.explanation import (
@@ -26,6 +25,7 @@ from headcount.explanation import (
     Replacement,
     explain,
 )
+from headcount.numbers import percent
 from headcount.testing.checks import LeftOut, check, expect, expect_same
 from headcount.testing.examples import PROMPTS, at_random, made_at_random, planted
 from headcount.testing.known import Known
@@ -140,12 +140,11 @@ def causal(given: EffectSubject) -> str:
         raise LeftOut("it blocks where heads look")
     tokens = len((cut[0] or "").split())
     for layer, each in part.items():
-        gap = (each[:tokens] - whole[layer][:tokens]).abs().amax(
-            (1, 2)
-        ) / each.abs().max().clamp_min(1e-12)
+        gap = (each[:tokens] - whole[layer][:tokens]).abs().amax((1, 2))
         worst = int(gap.argmax())
-        text = f"token {worst} of layer {layer.layer} changes by {numbers.percent(float(gap[worst]))} with what follows"
-        expect(float(gap[worst]) < 1e-3, f"{text} (of the layer's largest output)")
+        share = float(gap[worst] / each.abs().max().clamp_min(1e-12))
+        text = f"token {worst} of layer {layer.layer} changes with what follows"
+        expect(share < 1e-3, f"{text}, by {percent(share)} of the layer's largest output")
     return f"{amount(tokens, 'token')} are replaced alike, whatever follows"
 
 

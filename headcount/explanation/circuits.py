@@ -23,7 +23,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Float, Int
 
-from headcount.core import Head, InputError, Progress, paced, spread
+from headcount.core import Head, InputError, Progress, amount, paced, spread
 from headcount.explanation.changes import Outputs
 from headcount.explanation.circuit_rows import (
     ORDERS,
@@ -36,10 +36,12 @@ from headcount.explanation.circuit_rows import (
     sizes_of,
 )
 from headcount.explanation.effects import EFFECTS, Corrupt, Mean, Replacement, Zero
+from headcount.explanation.options import ExplainOptions
 from headcount.explanation.plan import Halves, Plan, Singles, chosen
 from headcount.explanation.prompt_runs import PromptRuns
 from headcount.explanation.result import SPLIT_FROM
 from headcount.explanation.runs import Case, from_end
+from headcount.models import Loaded
 from headcount.numbers import within
 from headcount.results import RANDOM
 
@@ -119,6 +121,29 @@ class _Resampled(Replacement):
         """Outputs in the other prompt, aligned from the end."""
         run = self._runs.clean[min(row, self._runs.num_rows - 1)]
         return from_end(prompt.clean[row].outputs, run.outputs)
+
+
+def ordered(
+    loaded: Loaded, options: ExplainOptions, scores: Mapping[str, Mapping[Head, float]]
+) -> dict[str, Float[np.ndarray, " head"]]:
+    """The scores in the order of the model's heads.
+
+    Raises:
+        InputError: without a circuit, or for scores of other heads or without numbers.
+    """
+    if scores and not options.circuit:
+        raise InputError(
+            f"Expected a circuit, whose heads scores choose, got {', '.join(scores)} without one. "
+            "Ask for it with --circuit (circuit=True), or leave the scores out."
+        )
+    for name, each in scores.items():
+        if {*each} != {*loaded.heads} or not np.isfinite([*each.values()]).all():
+            raise InputError(
+                f"Expected a number for each head of {loaded.name} ({loaded.heads}) as {name}, got "
+                f"{sum(map(np.isfinite, each.values()))} for {amount(len(each), 'head')}, maybe of "
+                "another model. Give scores of this model."
+            )
+    return {name: np.array([each[h] for h in loaded.heads]) for name, each in scores.items()}
 
 
 _MEAN_OF_RANKS = "mean_of_ranks"

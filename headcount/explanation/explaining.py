@@ -29,12 +29,21 @@ from headcount.corpora import Corpus, Noted
 from headcount.explanation.attribution import written
 from headcount.explanation.backups import backups_of
 from headcount.explanation.circuit_rows import Curve, KeptRow, StableRow
-from headcount.explanation.circuits import Ends, areas_of, curves_of, ends_of, others_of, rankings
+from headcount.explanation.circuits import (
+    Ends,
+    areas_of,
+    curves_of,
+    ends_of,
+    ordered,
+    others_of,
+    rankings,
+)
 from headcount.explanation.effects import EFFECTS
 from headcount.explanation.matryoshka import learned
 from headcount.explanation.options import ExplainOptions
 from headcount.explanation.plan import Plan, Singles
 from headcount.explanation.positions import HEADS, positions_of
+from headcount.explanation.prompt_runs import known
 from headcount.explanation.prompts import Prompt, prompts_of
 from headcount.explanation.reader import Reader
 from headcount.explanation.reason_rows import looks_of
@@ -122,7 +131,11 @@ def explain(
     reader = Reader(loaded, options)
     cases = [reader.case(each) for each in prompts]
     others = [reader.case(each) for each in _elsewhere(elsewhere, options)]
-    given, read = _ordered(loaded, options, scores or {}), _texts(reader, texts)
+    unknown = ""
+    if options.known:
+        cases, unknown = known(loaded, cases)
+        others = known(loaded, others)[0] if others else others
+    given, read = ordered(loaded, options, scores or {}), _texts(reader, texts)
     _check_memory(loaded, [*cases, *others], read)
     signed = signature(loaded, _hash([*prompts, *elsewhere]), **_signed(options, texts, given))
     failed = dict[object, str]()
@@ -139,7 +152,7 @@ def explain(
         found.record,
         signature=signed,
         timings={"all": time.time() - begun},
-        warnings=(*found.record.warnings, *failed.values()),
+        warnings=(*filter(None, [unknown]), *found.record.warnings, *failed.values()),
     )
     return replace(found, record=record)
 
@@ -304,6 +317,7 @@ def _signed(
         "query": options.query,
         "key": options.key,
         "first": options.first or None,
+        "known": options.known or None,
         "chat": options.chat or None,
         "template": "+".join(options.template) or None,
         "texts": None if texts is None else texts.sha256()[:8],
@@ -371,26 +385,3 @@ def _looks(options: ExplainOptions, cases: Sequence[Case]) -> str:
     key = f"the target's word{named}" if options.key is None else f"“{options.key}”"
     stands = "it stands" if options.query is None else "they stand"
     return f"from {query} at {key}, wherever {stands} in the prompt"
-
-
-def _ordered(
-    loaded: Loaded, options: ExplainOptions, scores: Mapping[str, Mapping[Head, float]]
-) -> dict[str, Float[np.ndarray, " head"]]:
-    """The scores in the order of the model's heads.
-
-    Raises:
-        InputError: without a circuit, or for scores of other heads or without numbers.
-    """
-    if scores and not options.circuit:
-        raise InputError(
-            f"Expected a circuit, whose heads scores choose, got {', '.join(scores)} without one. "
-            "Ask for it with --circuit (circuit=True), or leave the scores out."
-        )
-    for name, each in scores.items():
-        if {*each} != {*loaded.heads} or not np.isfinite([*each.values()]).all():
-            raise InputError(
-                f"Expected a number for each head of {loaded.name} ({loaded.heads}) as {name}, got "
-                f"{sum(map(np.isfinite, each.values()))} for {amount(len(each), 'head')}, maybe of "
-                "another model. Give scores of this model."
-            )
-    return {name: np.array([each[h] for h in loaded.heads]) for name, each in scores.items()}

@@ -37,6 +37,8 @@ class ExplainOptions:
     template: tuple[str, ...] = ()
     """Values for the chat template as NAME=VALUE, such as enable_thinking=false; VALUE is JSON, or
     else a text."""
+    known: bool = False
+    """Leave out prompts of which the model prefers the rival, and count them."""
     effects: tuple[str, ...] = ()
     """Effects to measure; all by default, those of a second prompt where there is one."""
     heads: tuple[str, ...] = ()

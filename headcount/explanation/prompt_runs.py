@@ -27,7 +27,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headcount.core import Head, LayerId, added
+from headcount.core import Head, InputError, LayerId, added, amount
 from headcount.explanation.attribution import Attribution, attribute
 from headcount.explanation.changes import At, Change, Outputs
 from headcount.explanation.runs import Case, Row, Run, aligned, last_logits
@@ -136,6 +136,36 @@ class PromptRuns:
         for run, row, each in zip(runs, rows, outputs, strict=True):
             after_S += run.values([Change(heads, each, row.at) for heads in sets])
         return self.second if second else self.value, after_S
+
+
+def known(loaded: Loaded, cases: Sequence[Case]) -> tuple[list[Case], str]:
+    """The prompts of which the model prefers the target to its rival.
+
+    Returns:
+        These, and how many were left out, as a warning; empty if none were.
+
+    Raises:
+        InputError: for a prompt without a rival, or if there is no such prompt.
+    """
+    without = next((case.prompt for case in cases if case.prompt.against is None), None)
+    if without is not None:
+        raise InputError(
+            f"{without.origin}: expected a rival, to which the target must be preferred, got none. "
+            "Give one, or leave --known out."
+        )
+    found = [case for case in cases if sum(Run(loaded, row).value for row in case.rows) > 0]
+    if not found:
+        raise InputError(
+            f"Expected prompts of which {loaded.name} prefers the target to its rival, got "
+            f"{amount(len(cases), 'prompt')} of which it prefers the rival. Give others, or leave "
+            "--known out."
+        )
+    left = len(cases) - len(found)
+    said = (
+        f"{left} of {amount(len(cases), 'prompt')} left out (--known), since the model prefers the "
+        "rival there"
+    )
+    return found, said if left else ""
 
 
 def mean_outputs(loaded: Loaded, rows: Sequence[Row]) -> Outputs:

@@ -540,3 +540,22 @@ def test_prompts_that_bring_the_tokenizers_first_token_are_counted() -> None:
     )
     (said,) = [each for each in found.record.warnings if "which is read once" in each]
     assert said.endswith(": 2")
+
+
+def test_prompts_that_the_model_fails_are_left_out_and_counted() -> None:
+    """Those of which it prefers the rival; swapped, they are those that are left."""
+    options = ExplainOptions(effects=("attribution",), heads=HEADS, reasons=0)
+    every = explain(loaded(LLAMA), PROMPTS, options=options)
+    fails = [row.value <= 0 for row in every.prompts]
+    assert 0 < sum(fails) < len(PROMPTS)
+    found = explain(loaded(LLAMA), PROMPTS, options=replace(options, known=True))
+    kept = [each.prompt for each, is_out in zip(PROMPTS, fails, strict=True) if not is_out]
+    assert [row.prompt for row in found.prompts] == kept
+    assert found.record.warnings[0].startswith(f"{sum(fails)} of 5 prompts ")
+    failed = [each for each, is_out in zip(PROMPTS, fails, strict=True) if is_out]
+    for prompts, said in (
+        (failed, "of which it prefers the rival. Give others, or leave --known out"),
+        ([replace(PROMPTS[0], against=None)], "expected a rival, to which the target must be"),
+    ):
+        with pytest.raises(InputError, match=said):
+            explain(loaded(LLAMA), prompts, options=replace(options, known=True))

@@ -124,7 +124,7 @@ def _row(claim: Claim, where: str, one: Analysis, there: Analysis) -> str:
     what = f"{trait.relation} {trait.direction}"
     return (
         f"| {where} | {trait.head} | {what} | {claim.certainty} | {accuracies} "
-        f"| {here.baseline_offset:+d} | {offsets} |"
+        f"| {here.baseline_offset:+.0f} | {offsets} |"
     )
 
 

@@ -19,7 +19,7 @@ from headcount.explanation import Explained, ExplainOptions, explain
 from headcount.importance import CausalGatesOptions, Options, assess
 from headcount.importance.gate_sets import gate_sets
 from headcount.measures import induction_scores
-from headcount.pruning import choose_heads
+from headcount.pruning import Units, choose_heads
 from headcount.results import RANDOM
 from headcount.tasks import evaluate
 from headcount.testing import Known, Planted, Purpose, planted_model
@@ -260,6 +260,10 @@ def copying(known: Known) -> Iterator[Answer]:
         yield answer(f"{column} at least .5 for those, and no other", rights, asked)
 
 
+STREAMING = CacheOptions(sink=1, recent=4)
+"""The cache whose groups are asked for."""
+
+
 def streaming(known: Known) -> Iterator[Answer]:
     """Groups of planted heads that look far, and near, by the scores of caches."""
     if not known.program.is_causal:
@@ -267,18 +271,22 @@ def streaming(known: Known) -> Iterator[Answer]:
     holding = holding_of(known.model.model, known.model.anatomy)
     if sum(holding.counts) < len(known.heads):
         return  # an idle head that looks everywhere shares a group with a planted one
-    options = CacheOptions(sink=1, recent=4)
-    scores = GroupScores(known.model, known.written, options)
+    scores = GroupScores(known.model, known.written, STREAMING)
     names = ("distance", "kvpress") if known.family == "llama" else ("distance",)
     for name in names:
         score = dict(zip(known.heads, scores.of(name).tolist(), strict=True))
-        far, near = list[float](), list[float]()
-        for planted in known.program.planted:
-            is_near = planted.kind in ("first", "tell") or planted.offset > -options.recent
-            is_near &= planted.kind in ("first", "tell", "offset") and not planted.is_gated
-            (near if is_near else far).append(score[planted.head])
-        if far and near:
-            yield pairs(f"{name}: heads that look far above those that look near", far, near)
+        yield from far_above_near(name, known, score)
+
+
+def far_above_near(name: str, known: Known, score: Mapping[Head, float]) -> Iterator[Answer]:
+    """Whether heads that look far have a larger score than those that look near."""
+    far, near = list[float](), list[float]()
+    for planted in known.program.planted:
+        is_near = planted.kind in ("first", "tell") or planted.offset > -STREAMING.recent
+        is_near &= planted.kind in ("first", "tell", "offset") and not planted.is_gated
+        (near if is_near else far).append(score[planted.head])
+    if far and near:
+        yield pairs(f"{name}: heads that look far above those that look near", far, near)
 
 
 # ---------------------------------------------------------------- pruning
@@ -292,7 +300,9 @@ def pruned(known: Known) -> Iterator[Answer]:
     """Which heads go first, and what the model can do without them, by every method."""
     program, task = known.program, known.task()
     purposes = {head: program.of(head).purpose for head in known.heads}
-    true = {head for head, purpose in purposes.items() if purpose not in WORTHLESS}
+    units = Units.of(known.model.anatomy).units
+    of_use = {head for head, purpose in purposes.items() if purpose not in WORTHLESS}
+    true = {head for unit in units if of_use & {*unit} for head in unit}
     several = {"backup", "undo"} & {*purposes.values()}
     which = ", some back up or undo others" if several else ""
     before, can = evaluate(known.model.model, task).loss, accuracy(known)

@@ -28,11 +28,14 @@ from tests.truth.changed import noisy, trained
 from tests.truth.compiled import compiled
 from tests.truth.questions import QUESTIONS, Answer
 from tests.truth.random_programs import drawn
+from tests.truth.translations import translated
 
 FAMILIES: tuple[Family, ...] = ("gpt2", "llama", "grouped", "encoder")
 TEXTS, DRAWS = {"roles": 200, "scores": 200}, 2000
 FEW = 100
 """Number of texts for the other parts."""
+TRANSLATION = "translation"
+PARTS = (*QUESTIONS, TRANSLATION)
 WEIGHTS = ("by hand", "noisy", "trained", "compiled")
 WHICH = "as they are set, with noise, trained on, or by torchwright (which needs the extra truth)"
 
@@ -47,6 +50,8 @@ class Answers:
 
 def answered(part: str, weights: str, seed: int, layers: tuple[int, int]) -> Answers:
     """The answers of a part about the model of a seed."""
+    if part == TRANSLATION:
+        return Answers(tuple(translated(seed)))
     with TemporaryDirectory() as folder:
         if weights == "compiled":
             known = compiled(seed, Path(folder) / "model", TEXTS.get(part, FEW))
@@ -85,7 +90,7 @@ def rows(found: dict[str, list[Answer]]) -> Iterator[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Ask about models of which every head is known.")
     parser.add_argument("--models", type=int, default=30, help="number of models")
-    parser.add_argument("--parts", nargs="+", choices=QUESTIONS, default=[*QUESTIONS])
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=[*PARTS])
     parser.add_argument("--weights", choices=WEIGHTS, default="by hand", help=WHICH)
     parser.add_argument("--layers", nargs=2, type=int, default=(2, 8), help="least and most layers")
     parser.add_argument("--out", type=Path, default=Path("truth"), help="folder of what is done")

@@ -60,7 +60,7 @@ class Gpt2(Architecture):
     """GPT-2, whose weights are transposed and in one."""
 
     def built(self, program: Planting, sizes: dict[str, Any]) -> PreTrainedModel:  # noqa: D102
-        return hf.GPT2LMHeadModel(hf.GPT2Config(**sizes))
+        return hf.GPT2LMHeadModel(hf.GPT2Config(**sizes, n_inner=sizes["intermediate_size"]))
 
     def attention(self, model: Any) -> Iterator[Projections]:  # noqa: D102
         for number, block in enumerate(model.transformer.h):

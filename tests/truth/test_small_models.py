@@ -13,14 +13,7 @@ from tests.truth.random_programs import drawn
 FAMILIES: tuple[Family, ...] = ("gpt2", "llama", "grouped", "encoder")
 
 
-EVERYDAY = 8
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "seed",
-    [*range(EVERYDAY), *(pytest.param(n, marks=pytest.mark.slow) for n in range(EVERYDAY, 20))],
-)
+@pytest.mark.parametrize("seed", range(20))
 def test_roles_and_worth_are_those_of_the_program(seed: int) -> None:
     known = drawn(seed, FAMILIES[seed % len(FAMILIES)], texts=50)
     program = known.program

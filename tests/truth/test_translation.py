@@ -4,10 +4,10 @@ import pytest
 
 import headcount
 from headcount.core import Head
-from headcount.corpora import Corpus, Links, Sentence
 from headcount.importance import Options, assess
 from headcount.tasks import Translation as Task
 from headcount.testing import Planted, Translation, planted_model, written
+from tests.truth.translations import corpus_of, errors
 
 TELLS, COPIES, READS_TOLD, AHEAD, BEFORE = (
     Planted(Head("encoder.self", 0, 1), "tell", "needed"),
@@ -23,25 +23,17 @@ PROGRAM = Translation((TELLS, COPIES, READS_TOLD, AHEAD, BEFORE), layers=2)
 def test_a_translation_by_position_is_known_head_by_head() -> None:
     model, pairs = planted_model(PROGRAM, "translator"), PROGRAM.pairs(60, seed=0)
     sources, targets = ([written(side) for side in sides] for sides in zip(*pairs, strict=True))
-    corpus = Corpus.from_sentences([*map(_pair, sources, targets)])
     options = Options(("ablation",), layers=False, one_left=False, samples=99)
     found = assess(model, Task(model, {"source": sources, "target": targets}), options)
     expected = PROGRAM.effects(pairs, [(head,) for head in model.heads])
     assert [*found.heads.frame["ablation_delta"]] == pytest.approx(expected, abs=0.1)
 
-    roles = headcount.analyze(model, corpus).roles
+    roles = headcount.analyze(model, corpus_of(pairs)).roles
     named = {head: [(each.role, each.offset) for each in some] for head, some in roles.items()}
     offsets = {each.head: each.offset for each in PROGRAM.planted} | {TELLS.head: -1}
     looking = {str(head): [("positional", offset)] for head, offset in offsets.items()}
     assert {head: some for head, some in named.items() if some} == looking
 
-    gold = [frozenset((n, n) for n in range(len(source))) for source, _ in pairs]
-    links = headcount.align(model, corpus, [Links(each, each) for each in gold])
-    rows = [each for each in links.rows if (each.level, each.quantity) == ("head", "weights")]
-    wrong = {each.head: each.aer for each in rows if each.direction == "output"}
+    wrong = errors(model, pairs)
     assert wrong[str(COPIES.head)] == wrong[str(READS_TOLD.head)] == 0
     assert sorted(wrong.values())[2] > 0.5
-
-
-def _pair(source: str, target: str) -> Sentence:
-    return Sentence(source, target=target)

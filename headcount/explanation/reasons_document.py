@@ -12,6 +12,8 @@ NAMED = 3
 """Largest number of writers of a query, and of a key, that are named."""
 SENTENCES = 5
 """Number of heads of which a sentence says why they look where they look."""
+HARDLY = 0.05
+"""Weight below which a head hardly looks at a token."""
 LEAST = 0.005
 """Least size of a term that a table names."""
 SPOKEN = 0.1
@@ -38,11 +40,16 @@ def reason_blocks(found: Explained) -> Iterator[Block]:
 def reason(found: Explained, row: LookRow) -> str:
     """Why a head looks where it looks, in a sentence."""
     number = len(found.prompts)
+    if row.weight < HARDLY:
+        return (
+            f"{row.head} hardly looks at any token but the first from there (the largest weight is "
+            f"{row.weight:.2f}); --query WORD asks from where else it looks."
+        )
     where = looked_at(row, number)
     if row.value <= 0:
         return (
-            f"{row.head} looks at {where} although its score there, {nats(row.value)}, is below "
-            "the mean of the keys."
+            f"{row.head} looks at {where} although its score there is {nats(-row.value)} below the "
+            "mean of the keys."
         )
     sides = [(select(found.reasons, head=row.head, key=""), "query")]
     sides += [(select(found.reasons, head=row.head, query=""), "key")]

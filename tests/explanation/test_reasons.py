@@ -154,3 +154,7 @@ def test_sentences_name_the_largest_writers() -> None:
         "mlp.0 (+1.50) wrote to the query, and embeddings (+6.00) wrote to the key. Its score "
         "there is 6.00 (5.00 to 7.00) above the mean of the keys."
     )
+    assert reason(found, replace(looks[0], weight=0.02)).startswith("dec.3.1 hardly looks at any")
+    assert "although its score there is 1.50 below" in reason(found, replace(looks[0], value=-1.5))
+    word = replace(looks[0], looks_at="dog", prompts=4)
+    assert reason(found, word).startswith("dec.3.1 looks at another word in most prompts since")

@@ -11,6 +11,7 @@ from .circuit_rows import Order as Order
 from .circuit_rows import Scale as Scale
 from .circuit_rows import StabilityRow as StabilityRow
 from .circuit_rows import StableRow as StableRow
+from .circuits_document import latex_rows as latex_rows
 from .effects import EFFECTS as EFFECTS
 from .effects import Direct as Direct
 from .effects import Effect as Effect

@@ -3,6 +3,7 @@
 Of a stable circuit it shows the certain heads, what they keep, and agreement.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from math import isfinite, isnan
@@ -133,6 +134,35 @@ def _table(found: Explained, others: str) -> Table:
         ),
         "Heads that keep a share of the prediction, and areas",
     )
+
+
+def latex_rows(found: Explained) -> str:
+    r"""A row of a LaTeX table for each ranking.
+
+    Its cells are the model, the ranking, the heads that keep 80 %, those from which on it stays,
+    CPR and CMD with their intervals.
+    """
+    others = complements(found)[0].others
+    rows = list[str]()
+    for area in select(found.areas, others=others, sizes="ours", scale="linear"):
+        circuits = select(found.circuits, ranking=area.ranking, others=others, order=SIGNED)
+        row = next(each for each in circuits if each.level == _STAYS)
+        cells = [
+            found.record.model,
+            ranking_label(found, area.ranking),
+            str(row.heads),
+            str(row.stays),
+            within(area.cpr, area.cpr_low, area.cpr_high),
+            within(area.cmd, area.cmd_low, area.cmd_high),
+        ]
+        rows.append(rf"{' & '.join(map(_latex, cells))} \\")
+    return "\n".join(rows)
+
+
+def _latex(text: str) -> str:
+    """A cell as LaTeX writes it."""
+    escaped = re.sub(r"([%&_#$])", r"\\\1", text)
+    return re.sub(r"−(\d)", r"$-$\1", escaped)
 
 
 def _areas(found: Explained, others: str) -> Iterator[Block]:

@@ -53,6 +53,8 @@ class Explain(CorpusArguments, BesideCommand["explanation.Explained"]):
     """Folder of `headcount importance` on other prompts: its scores choose circuits, too."""
     elsewhere: str | None = None
     """Prompts of other templates, or ours by name, on which the stable circuit is measured, too."""
+    latex: bool = False
+    """Print rows of a LaTeX table, one a ranking of a circuit: heads that keep 80 %, CPR, CMD."""
     how: Flat[ExplainOptions] = field(default_factory=ExplainOptions)
 
     @cached_property
@@ -136,6 +138,11 @@ class Explain(CorpusArguments, BesideCommand["explanation.Explained"]):
     def check(self) -> None:
         """Check everything that needs no model, prompts and texts included."""
         super().check()
+        if self.latex and not self.how.circuit:
+            raise InputError(
+                "Expected a circuit, whose numbers are the cells of a LaTeX row, got --latex "
+                "without one. Add --circuit, or leave --latex out."
+            )
         self.asked  # noqa: B018
         self.others  # noqa: B018
         self.corpus  # noqa: B018
@@ -170,6 +177,8 @@ class Explain(CorpusArguments, BesideCommand["explanation.Explained"]):
     def next_steps(self, read: "models.Loaded", found: "explanation.Explained") -> Iterable[str]:
         """Where the rest stands, and how to ask more."""
         yield f"All heads, and what each effect means: {self.out / found.DOCUMENTS[0]}"
+        if self.latex:
+            yield from explanation.latex_rows(found).splitlines()
         yield from after_explain(self, self.prompts, found)
 
 

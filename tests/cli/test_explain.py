@@ -81,6 +81,7 @@ def test_what_cannot_be_asked(llama: Path, tmp_path: Path) -> None:
         (llama, ("A dog", "--target", " a", "--chat"), "with a chat template, got"),
         (llama, ("A dog", "--target", " a", "--circuit"), "Expected at least 4 prompts for a circ"),
         ("none", ("A dog", "--target", " a", "--scores", tmp_path), "Expected an assessment in"),
+        ("none", ("A dog", "--target", " a", "--latex"), "got --latex without one. Add --circuit"),
     ]:
         status, _, errors = headcount("explain", model, *more, *out)
         assert status == 2 and says in errors, errors

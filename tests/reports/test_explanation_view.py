@@ -22,7 +22,7 @@ from headcount.explanation import (
     PromptRow,
     WrittenRow,
 )
-from headcount.explanation.circuits_document import faithfulness_curve
+from headcount.explanation.circuits_document import faithfulness_curve, latex_rows
 from headcount.pages import document_of
 
 NAN = math.nan
@@ -397,3 +397,16 @@ def test_a_document_counts_prompts_folds_them_and_leaves_out_empty_columns() -> 
         ("prompt", "target", "predicted", "P(target)"),
         ("prompt", "target", "rival", "predicted", "P(target)"),
     ]
+
+
+def test_rows_for_latex_have_sizes_and_areas() -> None:
+    """A row a ranking; signs that LaTeX reads are escaped."""
+    found = replace(made_explained([f"dec.0.{n}" for n in range(12)]), **made_circuits())
+    record = replace(found.record, model="my_model")
+    lines = latex_rows(replace(found, record=record)).splitlines()
+    rankings = {row.ranking for row in found.areas}
+    assert len(lines) == len(rankings)
+    assert all(line.startswith(r"my\_model & ") and line.endswith(r" \\") for line in lines)
+    assert all(line.count(" & ") == 5 and "−" not in line for line in lines)
+    area = found.areas[0]
+    assert f" & {area.cmd:.2f} (" in lines[0]

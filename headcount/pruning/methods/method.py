@@ -130,15 +130,16 @@ class Ranking(Method):
         """Keep the last heads of the order; an impossible budget raises an error before ranking."""
         by_site(context.units, keep)
         order, heads = self.order(context, keep), context.units.heads
-        _check_order(order, heads)
+        asked = [head for unit in context.units.named(keep).units for head in unit]
+        _check_order(order, asked, heads)
         stay = set(heads) - set(pruned_heads([*order], context.units, keep))
         plan = plan_for(context.loaded, stay)
         scores = {str(head): score for head, score in order.items() if not math.isnan(score)}
         return Selection(plan, context.loaded, scores)
 
 
-def _check_order(order: object, heads: Heads) -> None:
-    """Check that an order has a number for each head that can be pruned, and for no others.
+def _check_order(order: object, asked: Sequence[Head], heads: Heads) -> None:
+    """Check that an order has a number for each head at the sites of the budget, and for no others.
 
     Raises:
         InputError: if it has not.
@@ -148,12 +149,12 @@ def _check_order(order: object, heads: Heads) -> None:
         got = f"a {type(order).__name__}"
     elif unknown := [each for each in order if not isinstance(each, Head) or each not in heads]:
         got = f"{unknown[0]!s:.40}, which is none of them"
-    elif lacking := [each for each in heads if each not in order]:
+    elif lacking := [each for each in asked if each not in order]:
         got = f"no {lacking[0]}"
     elif wrong := [each for each, score in order.items() if not isinstance(score, float | int)]:
         got = f"{type(order[wrong[0]]).__name__} for {wrong[0]}"
     if got:
         raise InputError(
-            f"Expected an order with a number for each of {amount(len(heads), 'head')} that can be "
+            f"Expected an order with a number for each of {amount(len(asked), 'head')} that can be "
             f"pruned, got {got}."
         )

@@ -471,6 +471,10 @@ class _Analyzing:
             where = ", ".join(sorted(left))
             warnings.append(f"some layers or batches were computed in blocks, since {where}")
         warnings += self.failed
+        for name, words in self.corpus.link_words.items():
+            if name not in self.census.links:
+                origin = f" of the plug-in {words.origin}" if words.origin else ""
+                warnings.append(f"no text has links of {name}{origin}")
         if self.no_induction is not None:
             warnings.append(f"induction was not tested: {self.no_induction}")
         return RunRecord(

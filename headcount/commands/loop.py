@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, cast, get_args
 
@@ -20,6 +21,7 @@ from headcount.commands.console import (
     shown,
 )
 from headcount.core import (
+    OURS,
     ChangedModelError,
     Document,
     InputError,
@@ -134,12 +136,8 @@ class Measuring(Command, Generic[Read, Found]):
         if policy is ResumePolicy.OVERWRITE:  # once all input is read
             self.start_over()
         wait_for_everyone()
-        try:
-            with shown() as progress, _unchanged(read):
-                found = self.measure(read, progress)
-        except ChangedModelError:
-            self.start_over()  # what was measured on the changed model is not resumed
-            raise
+        with shown() as progress, self._unchanged(read):
+            found = self.measure(read, progress)
         if is_main_process():
             self._finish(read, found)
         wait_for_everyone()
@@ -156,6 +154,22 @@ class Measuring(Command, Generic[Read, Found]):
         if page is not None:
             print_lines([f"Page: {page}"])
         print_lines(self.next_steps(read, found))
+
+    @contextmanager
+    def _unchanged(self, read: Read) -> Iterator[None]:
+        """Check at the end that no task of a plug-in changed a model, or delete the state."""
+        parts = read if isinstance(read, tuple) else (read,)
+        origins = {each.its_origin for each in parts if isinstance(each, tasks.Task)} - {OURS}
+        try:
+            with ExitStack() as stack:
+                for origin, each in product(origins, parts):
+                    if isinstance(each, models.Loaded):
+                        stack.enter_context(models.unchanged(each, origin))
+                yield
+        except ChangedModelError:
+            if origins:
+                self.start_over()
+            raise
 
     def _arguments(self) -> dict[str, Any]:
         """The arguments that results depend on."""
@@ -241,18 +255,6 @@ def naming_report(out: object) -> Iterator[None]:
             f"again: {again}"
         )
         raise
-
-
-def _unchanged(read: object) -> ExitStack:
-    """Check at the end that no task of a plug-in changed a model, among what a command has read."""
-    parts, stack = read if isinstance(read, tuple) else (read,), ExitStack()
-    splits = [part for part in parts if isinstance(part, tasks.TaskSplits)]
-    given = [*parts, *(each for part in splits for each in part.measured.values())]
-    for origin in {each.its_origin for each in given if isinstance(each, tasks.Task)}:
-        for loaded in parts:
-            if isinstance(loaded, models.Loaded):
-                stack.enter_context(models.unchanged(loaded, origin))
-    return stack
 
 
 def _facts(read: object) -> dict[str, str]:

@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headcount.core import InputError, PluginError, Registry, guarded, origin_of_module
+from headcount.core import OURS, InputError, PluginError, Registry, guarded, origin_of_module
 from headcount.corpora import EARLY
 from headcount.measures.reductions import OFFSETS, Attention, Sides
 from headcount.measures.sums import Sums, over_queries
@@ -85,7 +85,12 @@ class Trait(ABC):
         ids_BK = sides.keys.ids_BN[rows]
         for number in set(ids_BK.flatten().tolist()) - self._known.keys():
             text = self.tokenizer.decode([number], clean_up_tokenization_spaces=False)
-            self._known[number] = bool(self.has(text))
+            found = self.has(text)
+            if not isinstance(found, bool):
+                raise InputError(
+                    f"Expected True or False of `has` for {text!r:.40}, got {found!r:.40}."
+                )
+            self._known[number] = found
         chosen = [number for number, is_in in self._known.items() if is_in]
         is_in_BK = torch.isin(ids_BK, ids_BK.new_tensor(chosen)) & sides.keys.is_content_BN[rows]
         num_queries = len(range(*queries.indices(sides.queries.ids_BN.shape[1])))
@@ -126,27 +131,31 @@ def entries_of(traits: Sequence[Trait]) -> dict[str, TraitEntry]:
         InputError: for a name or a letter that another trait has.
     """
     ours = traits_of(TEXTS, has_links=True)
-    letters = {each.letter: each.key for each in ours}
-    names = {*(each.key for each in ours), *ROLES}
+    letters = {each.letter: f"{each.key} of {OURS}" for each in ours}
+    names = dict.fromkeys([*(each.key for each in ours), *ROLES], OURS)
     colours = [each.role.colour for each in ours]
     abbreviations = {each.abbreviation for each in ROLES.values()}
     found = dict[str, TraitEntry]()
     for trait in traits:
+        origin = origin_of_module(type(trait).__module__)
         if trait.name in names:
-            raise InputError(f"Expected a new name for a trait, got {trait.name}. Rename it.")
+            raise InputError(
+                f"Expected a new name for a trait of {origin}, got {trait.name}, which "
+                f"{names[trait.name]} has. Rename it."
+            )
         if trait.letter in letters or len(trait.letter) != 1:
             owner = letters.get(trait.letter, "no single letter")
             raise InputError(
-                f"Expected a letter of its own for the trait {trait.name}, got {trait.letter!r} "
-                f"({owner}). Choose another one than {' '.join(letters)}."
+                f"Expected a letter of its own for the trait {trait.name} of {origin}, got "
+                f"{trait.letter!r} ({owner}). Choose another one than {' '.join(letters)}."
             )
         colour, short = trait.colour or distinct(colours), abbreviated(trait.name, abbreviations)
         role = _role(trait, colour, short)
         found[trait.name] = TraitEntry(
             trait.name, role, trait.letter, trait.target, trait.target, verb="look at"
         )
-        names.add(trait.name)
-        letters[trait.letter] = trait.name
+        names[trait.name] = origin
+        letters[trait.letter] = f"{trait.name} of {origin}"
         colours.append(colour)
         abbreviations.add(short)
     return found

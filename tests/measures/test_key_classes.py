@@ -106,10 +106,13 @@ def renamed(**changed: Any) -> Trait:
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"letter": "F"}, r"a letter of its own for the trait marks, got 'F' \(first\)"),
+        (
+            {"letter": "F"},
+            r"letter of its own for the trait marks of .*, got 'F' \(first of he",
+        ),
         ({"letter": "mm"}, r"got 'mm' \(no single letter\)"),
-        ({"name": "first"}, "a new name for a trait, got first"),
-        ({"name": "sink"}, "a new name for a trait, got sink"),
+        ({"name": "first"}, "a new name for a trait of .*, got first, which headcount 0"),
+        ({"name": "sink"}, "a new name for a trait of .*, got sink, which headcount"),
     ],
 )
 def test_a_name_or_letter_that_is_taken_is_refused(changed: dict[str, Any], said: str) -> None:

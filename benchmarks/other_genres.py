@@ -30,8 +30,8 @@ CHANGES = """
 | certainty | outcome | cells | change of the head's accuracy | of the fixed offset's |
 |---|---|---:|---:|---:|"""
 LOST = """
-| lost in | head | cell | certainty | here, there | fixed offset | here, there | gain there |
-|---|---|---|---|---:|---:|---:|---:|"""
+| lost in | head | cell | certainty | here, there | fixed offset | here, there | gain | mixed |
+|---|---|---|---|---:|---:|---:|---:|---:|"""
 CERTAIN = ("clear", "borderline")
 FARTHEST = 5
 """Offset from which on links are counted together."""
@@ -64,7 +64,10 @@ class Arguments:
 
 
 def main() -> None:
-    """Print a row for each kind of text that is held out, and one for each role that is lost."""
+    """Print a row for each kind of text that is held out, and one for each role that is lost.
+
+    With `--distances`, the last column mixes: accuracies there at lengths here, and the reverse.
+    """
     given = tyro.cli(Arguments)
     given.out.mkdir(parents=True, exist_ok=True)
     loaded = headcount.load(given.model)
@@ -166,11 +169,10 @@ def _length(offset: int) -> str:
     return f"{max(-FARTHEST, min(FARTHEST, offset)):+d}"
 
 
-def _as_long(one: Analysis, there: Analysis, claim: Claim, offset: float) -> float:
-    """A head's gain in the other texts if lengths of links were those of the first texts.
+def _mixed(one: Analysis, there: Analysis, claim: Claim, offset: float) -> float:
+    """A head's gain if its accuracy at each length is that of `there`, and links are as in `one`.
 
-    The accuracy at each length is that of the other texts, its weight that of the first texts; the
-    fixed offset finds the links of its length.
+    The fixed offset finds the links of its length.
     """
     trait, cases = claim.trait, dict[str, int]()
     assert trait.direction is not None
@@ -213,12 +215,16 @@ def _row(
     accuracies = f"{here.accuracy:.3f}, {other.accuracy:.3f}"
     offsets = f"{here.baseline:.3f}, {other.baseline:.3f}"
     what = f"{trait.relation} {trait.direction}"
-    as_long = (
-        "" if by_distance is None else f"{_as_long(*by_distance, claim, here.baseline_offset):+.3f}"
-    )
+    gains = f"{here.gain:+.3f}, {other.gain:+.3f}"
+    others = ""
+    if by_distance is not None:
+        first, second = by_distance
+        as_long = _mixed(first, second, claim, here.baseline_offset)
+        as_good = _mixed(second, first, claim, here.baseline_offset)
+        others = f"{as_long:+.3f}, {as_good:+.3f}"
     return (
         f"| {where} | {trait.head} | {what} | {claim.certainty} | {accuracies} "
-        f"| {here.baseline_offset:+.0f} | {offsets} | {as_long} |"
+        f"| {here.baseline_offset:+.0f} | {offsets} | {gains} | {others} |"
     )
 
 

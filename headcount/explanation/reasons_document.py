@@ -90,11 +90,12 @@ def reasons_table(found: Explained) -> Table:
 
     def largest(rows: Sequence[ReasonRow]) -> str:
         rows = sorted_by(rows, lambda row: abs(row.value), descending=True)[:NAMED]
-        return ", ".join(
+        terms = (
             f"{' × '.join(filter(None, [row.query, row.key]))} {nats(row.value, '+')}"
             for row in rows
             if abs(row.value) >= LEAST
         )
+        return ", ".join(term.replace(" ", "\N{NO-BREAK SPACE}") for term in terms)
 
     def cells(head: str) -> Iterator[str]:
         yield largest(select(found.reasons, head=head, key=""))

@@ -17,7 +17,7 @@ from headcount.pages.sentences import (
     shape_text,
     short_name,
 )
-from headcount.pages.worth import answer, effect_of, interval, mattering, ranked
+from headcount.pages.worth import answer, effect_of, interval, matter_most, mattering, ranked
 from headcount.results import Analysis, TraitStrength, finding
 from headcount.vocabulary import ROLES, VOITA, TraitEntry
 
@@ -155,9 +155,11 @@ class Opening:
     shape: str
     """The model's kind and number of layers."""
     headline: str
-    """What the model can do, if that was measured; else what its heads look at."""
+    """What the model can do, if that was measured; else which heads matter most and what is lost
+    without them; else what its heads look at."""
     answers: tuple[tuple[str, str], ...]
-    """Titled sentences on what the heads are worth and how many can be pruned."""
+    """Titled sentences on what pruning cost, what heads look at and are worth, in this order; the
+    first stands before the map, the others below it."""
     steps: tuple[str, ...]
     """What would show more."""
     by_chance: str
@@ -183,18 +185,23 @@ def opening(run: Analysis, found: Found, given: Given | None = None) -> Opening:
         found: what leads each head.
         given: what the proposed commands name; what the record says if None.
     """
-    headline, answers = headline_of(run, [*found.values()]), [("Which matter", answer(run))]
+    does = {head: leads.short for head, leads in found.items() if leads}
+    lines = [
+        ("What matters most", matter_most(run, does)),
+        ("What heads look at", headline_of(run, [*found.values()])),
+    ]
+    beside = list[tuple[str, str]]()
     for part in page_parts():
         if own := part.headline(run):
-            answers = [*part.answers(run), ("What heads look at", headline), *answers]
-            headline = own
-        else:
-            answers += part.answers(run)
+            lines = [("What it does", own), *lines]
+        beside += part.answers(run)
+    (_, headline), *others = [line for line in lines if line[1]]
+    answers = [line for line in (*beside, *others, ("Which matter", answer(run))) if line[1]]
     return Opening(
         model=run.record.model,
         shape=shape_text(run.record),
         headline=headline,
-        answers=tuple((title, text) for title, text in answers if text),
+        answers=tuple(answers),
         steps=next_steps(run, found, given or Given.of(run)),
         by_chance=by_chance([row.roles for row in run.null_rows or ()]),
         measured=measured(run.record),

@@ -136,6 +136,27 @@ def mattering(run: Analysis) -> frozenset[str] | None:
     )
 
 
+def matter_most(run: Analysis, does: Mapping[str, str]) -> str:
+    """The heads whose removal hurts most, and what is lost without them; empty if none does.
+
+    Only heads count whose effect was tested and is beyond chance, at most `NAMED` of them.
+
+    Args:
+        run: the run.
+        does: what heads do in a few words, by name.
+    """
+    sure = mattering(run)
+    if run.importance is None or not sure:
+        return ""
+    rows = [row for row in ranked(run.rows, "ablation_delta") if row.head in sure][:NAMED]
+    looks = numbers.listed([f"{row.head} {does.get(row.head, 'has no role')}" for row in rows])
+    alone = len(rows) == 1
+    most = "It matters most: without it" if alone else "They matter most: without each of them"
+    verb = "rises" if run.importance.rises else "drops"
+    by = numbers.listed([numbers.effect(row.values["ablation_delta"]) for row in rows])
+    return f"{looks}. {most}, {run.importance.quantity_words} {verb} by {by}."
+
+
 def without(run: Analysis, row: HeadRow) -> str:
     """What happens to the model without a head, in a sentence; empty if that was not measured."""
     if run.importance is None or "ablation_delta" not in row.values:

@@ -61,7 +61,8 @@ def test_a_narrow_page_starts_with_words_and_shows_all_links(
     def top(selector: str) -> float:
         return page.eval_on_selector(selector, "each => each.getBoundingClientRect().top")
 
-    assert top("#leads") < top("#every-head")
+    assert top("h1") < top("#every-head") < top("[data-head]") < 800  # on the first screen
+    assert top("[data-head]") < top("#leads")
     links = page.locator(".contents > ul a")
     boxes = [each.bounding_box() for each in links.all()]
     assert all(box is not None and box["x"] + box["width"] <= width for box in boxes)

@@ -107,9 +107,13 @@ def test_a_folder_with_skills_opens_with_them(run: Analysis) -> None:
         "dec.0.0 gives 0.30 (0.29 to 0.32) of its weight to an earlier copy of the token; dec.0.0 "
         "gives 0.10 (0.09 to 0.12) of its weight to the token before."
     )
-    looks = report_view(replace(run, beside=())).opening.headline
-    assert view.opening.answers[1] == ("What heads look at", looks)
-    assert story(run)[:3] == [view.opening.headline, text, looks]
+    without = report_view(replace(run, beside=())).opening
+    assert view.opening.answers[1] == ("What matters most", without.headline)
+    assert view.opening.answers[2] == (
+        "What heads look at",
+        dict(without.answers)["What heads look at"],
+    )
+    assert story(run)[:3] == [view.opening.headline, text, without.headline]
 
 
 def test_cards_say_skills_with_intervals_and_ranks(run: Analysis) -> None:

@@ -3,7 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
+from headcount import numbers
 from headcount.pages import Given, report_view, story
+from headcount.pages.worth import effect_of, ranked
 from headcount.results import read_run
 from tests.reports.changed import changed
 from tests.reports.run_folder import Wish, shared_run, write_run
@@ -15,7 +17,14 @@ def test_opening_then_starts_then_what_would_show_more(tmp_path: Path) -> None:
     view, lines = report_view(run), story(run)
     answers = [text for _, text in view.opening.answers]
     assert lines[: 1 + len(answers)] == [view.opening.headline, *answers]
-    assert "heads matter" in lines[1] and "Most: without " in lines[1]
+    first, *others = [
+        effect_of(row, "ablation_delta") for row in ranked(run.rows, "ablation_delta")
+    ]
+    assert lines[0].startswith(f"{first.head} ") and f"{others[1].head} " in lines[0]
+    sizes = numbers.listed([numbers.effect(each.delta) for each in (first, *others[:2])])
+    assert lines[0].endswith(f"matter most: without each of them, the loss rises by {sizes}.")
+    assert "heads have a role" in lines[1]
+    assert "heads matter" in lines[2] and "Most: without " in lines[2]
     for start in view.starts:
         assert f"Start with {start.head}: it {start.why}." in lines
 
@@ -75,3 +84,10 @@ def test_a_role_that_no_head_has_is_reported_with_the_nearest_head(profiled: Pat
         "cases; chance explains 25 %."
     )
     assert not [each for each in story(changed(without, traits=None)) if "nearest" in each]
+
+
+def test_without_a_head_that_matters_the_page_opens_with_what_heads_look_at(tmp_path: Path) -> None:
+    run = read_run(write_run(tmp_path, Wish(importance=True)))
+    rows = [replace(row, values={**row.values, "ablation_p": 1.0}) for row in run.rows]
+    told = story(changed(run, rows=rows))
+    assert "have a role" in told[0] and not any("matter most" in line for line in told)

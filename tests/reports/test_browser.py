@@ -54,7 +54,7 @@ def test_an_example_has_the_letter_of_its_head_in_the_map(profiled: Path, open_p
 def test_a_narrow_page_starts_with_words_and_shows_all_links(
     plain: Path, open_page: Open, width: int
 ):
-    """Heads to start with stand above the map; a card, which a press opens, stands below it."""
+    """The map is on the first screen; heads to start with, or the card of one, stand below it."""
     page = open_page(plain)
     page.set_viewport_size({"width": width, "height": 800})
 

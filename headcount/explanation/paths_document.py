@@ -90,7 +90,8 @@ def _picture(paths: Sequence[Path]) -> Figure:
     heads = sorted(map(Head.parse, names), key=lambda head: (head.layer, head.index))
     layers = sorted({head.layer for head in heads})
     at = {str(head): (layers.index(head.layer), float(head.index)) for head in heads}
-    at[LOGIT] = (len(layers), max(head.index for head in heads) / 2)
+    if any(path.kind == LOGIT for path in paths):
+        at[LOGIT] = (len(layers), max(head.index for head in heads) / 2)
     figure = new_figure(5.8, 0.3 * (max(head.index for head in heads) + 1) + 1.4)
     axes = figure.subplots()
     most = max(abs(path.share) for path in paths)

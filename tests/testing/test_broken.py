@@ -469,7 +469,7 @@ class Speechless(Even):
         (NotANumber, "numbers", "have no finite effect|not finite|nan"),
         (OfTheBatch, "batches", "one by one"),
         (OfTheBatch, "order", "in another order"),
-        (Leaking, "causal", "token 0 of layer 0 changes by .* with what follows"),
+        (Leaking, "causal", "token 0 of layer 0 changes with what follows, by .*"),
         (Hooked, "trace", "the model has other attributes: .*touched"),
         (Backwards, "dead", r"dead heads have effects up to 50 nats \(dec"),
         (Nothing, "found", r"dec.0.1, which makes it, -?[0-9.e-]+ nats; dec"),

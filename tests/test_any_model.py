@@ -262,6 +262,7 @@ for tokenizer in (loaded, "name"):
 """
 
 
+@pytest.mark.slow
 def test_what_is_no_tokenizer_is_named(tmp_path: Path) -> None:
     """In a process that does not check types, as the tests do."""
     loaded(LLAMA).model.save_pretrained(tmp_path)

@@ -148,7 +148,7 @@ def ends(loaded: headcount.Loaded) -> tuple[Tensor, ...]:
     return model.get_input_embeddings().weight, model.get_output_embeddings().weight
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bert", "gpt2"])
 def test_tied_weights_stay_tied(tmp_path: Path, kind: str) -> None:
     """After training and compaction, in memory and on disk."""
@@ -165,6 +165,7 @@ def test_tied_weights_stay_tied(tmp_path: Path, kind: str) -> None:
     assert shapes.count(shape) == 1
 
 
+@pytest.mark.slow
 def test_weights_that_are_not_tied(tmp_path: Path) -> None:
     """Llama's output weights are its own, and keep their own numbers."""
     loaded = headcount.load(saved.llama(tmp_path / "model"))

@@ -134,6 +134,7 @@ def test_cards_and_reports_work_in_the_frame_of_a_notebook(
 LINES = 3 * 120
 
 
+@pytest.mark.slow
 def test_reprs_fit_three_lines(
     model: Loaded, analysis: Analysis, assessment: importance.Assessment
 ) -> None:

@@ -90,6 +90,7 @@ def test_a_treebank_is_aligned_as_it_is_written() -> None:
     assert gold_2WV[0, 1].tolist() == [False, True, True, False]
 
 
+@pytest.mark.slow
 def test_links_to_the_end_of_the_source_are_dropped() -> None:
     model, options = loaded("MarianMTModel"), AlignmentOptions(end_of_source=True, samples=9)
     found = align(model, PAIRS, GOLD, options)

@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import pandas as pd
+import pytest
 
 from headcount.alignment import Alignment
 from tests.cli.conftest import headcount
 
 
+@pytest.mark.slow
 def test_a_table_and_a_record(marian: Path, tmp_path: Path) -> None:
     pairs, gold, out = tmp_path / "pairs.tsv", tmp_path / "gold", tmp_path / "out"
     pairs.write_text("A dog barked.\tEin Hund bellte.\nHe sleeps.\tEr bellte.\n")

@@ -34,6 +34,7 @@ def confidence_of(frame: pd.DataFrame) -> pd.Series:
     return column
 
 
+@pytest.mark.slow
 def test_a_plain_model_gives_the_numbers_of_a_loaded_one(loaded: Loaded) -> None:
     corpus = headcount.Corpus(SAMPLE, limit=9)
     whole = headcount.analyze(loaded, corpus).heads.frame
@@ -44,6 +45,7 @@ def test_a_plain_model_gives_the_numbers_of_a_loaded_one(loaded: Loaded) -> None
         headcount.measure(loaded.model, corpus)
 
 
+@pytest.mark.slow
 def test_analysis_leaves_no_trace(loaded: Loaded) -> None:
     batch = {"input_ids": torch.tensor([[5, 6, 7]])}
     with leaving_no_trace(loaded.model, batch):

@@ -200,6 +200,7 @@ def explained(llama: Loaded, *effects: str) -> Explained:
         EFFECTS.remove("halved")
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("does", "expected"),
     [

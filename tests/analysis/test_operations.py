@@ -171,7 +171,7 @@ class _Largest(TorchDispatchMode):
         return results
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "kernel"),
     [("llama", "blocks"), ("llama", "sweep"), ("mistral", "sweep"), ("modernbert", "blocks")],

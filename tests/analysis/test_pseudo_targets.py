@@ -84,6 +84,7 @@ def test_a_killed_run_resumes(
     assert seen == [1]
 
 
+@pytest.mark.slow
 def test_other_sources_in_the_same_file_are_refused(
     loaded: Loaded, corpus: Corpus, tmp_path: Path
 ) -> None:
@@ -105,6 +106,7 @@ def test_targets_are_not_replaced(loaded: Loaded, corpus: Corpus, tmp_path: Path
     assert not (tmp_path / "refused" / "state").exists()
 
 
+@pytest.mark.slow
 def test_a_model_without_a_head_translates_nothing(
     loaded: Loaded, corpus: Corpus, tmp_path: Path
 ) -> None:

@@ -42,6 +42,7 @@ def planted(loaded: Loaded, monkeypatch: pytest.MonkeyPatch, gains: list[float])
     return judged(repeated_profiles(loaded))
 
 
+@pytest.mark.slow
 def test_numbers_are_those_of_the_second_half_of_the_texts(loaded: Loaded) -> None:
     tokens = RepeatedTokens.draw(loaded, LENGTH, TEXTS, seed=0)
     repeated, other = pattern_means(loaded, tokens)

@@ -128,7 +128,7 @@ def test_an_interrupted_run_resumes(bert: Loaded, tmp_path: Path) -> None:
         headcount.analyze(bert, corpus, replace(options, windows=False), tmp_path)
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [saved.bert, saved.gpt2])
 def test_random_weights_have_no_role_in_one_long_text(
     make: Callable[[Path], Path], tmp_path: Path

@@ -132,7 +132,7 @@ def test_written_and_read(tmp_path: Path) -> None:
     assert not certificate.of_now(tmp_path).comparisons, "they are of other weights"
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bert", "gpt2", "marian"])
 def test_of_real_text(kind: str, tmp_path: Path) -> None:
     loaded = load(getattr(saved, kind)(tmp_path / kind))
@@ -155,6 +155,7 @@ def test_of_real_text(kind: str, tmp_path: Path) -> None:
     assert re.search(r"\| compact and gated +\| +11 \|", card)
 
 
+@pytest.mark.slow
 def test_of_a_classifier_with_a_decoder(tmp_path: Path) -> None:
     """The classifier makes the decoder's inputs of real texts by itself."""
     torch.manual_seed(0)
@@ -221,6 +222,7 @@ def forget_padding(model: PreTrainedModel) -> None:
     model.register_forward_pre_hook(forget, with_kwargs=True)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("form", ["compact", "reloaded"])
 def test_a_wrong_cache_is_seen(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each form is compared with a cache, not only when heads are cut out."""
@@ -350,6 +352,7 @@ def test_the_certificate_of_another_model_is_refused(small: Path, tmp_path: Path
         load(copy)
 
 
+@pytest.mark.slow
 def test_a_plan_for_a_compact_model_numbers_its_heads(small: Path, tmp_path: Path) -> None:
     """The heads of `config.json` have their numbers in the original model."""
     save_compact(load(small), Plan({"encoder.self": {1: (1,)}}), tmp_path / "smaller")

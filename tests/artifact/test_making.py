@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 PAIRS = (ROOT / "headcount" / "data" / "sample.tsv").read_text(encoding="utf-8").splitlines()
 
 
+@pytest.mark.slow
 def test_ten_lines_prune_certify_and_save(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -52,6 +53,7 @@ def test_ten_lines_prune_certify_and_save(
     assert f"by fisher (budget: keep 4), {told}" in card
 
 
+@pytest.mark.slow
 def test_a_state_folder_of_somebody_else_is_kept(tmp_path: Path) -> None:
     """Without the mark of a pruning, the neighbour is not ours to delete."""
     loaded = headcount.load(saved.bert(tmp_path / "bert"))

@@ -78,6 +78,7 @@ def stated_auto(path: Path) -> str:
     return str(json.loads((path / "prune.json").read_text())["auto_class"])
 
 
+@pytest.mark.slow
 def test_a_float32_source_stays_float32(tmp_path: Path) -> None:
     compacted(source(tmp_path / "model", torch.float32), tmp_path / "small")
     assert formats(tmp_path / "small") == {torch.float32}
@@ -124,7 +125,7 @@ def pickled_shards(path: Path) -> Path:
     return path
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [shards, pickled, pickled_shards])
 @pytest.mark.parametrize("is_stated", [True, False])
 def test_forms_of_checkpoints(

@@ -35,7 +35,7 @@ SINK, RECENT, NEW = 3, 6, 20
 LENGTHS = (29, 11, 2)
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHARING)
 def test_a_layer_that_reads_another_ones_keys_has_no_groups(name: str) -> None:
     model, anatomy = family(name)
@@ -45,6 +45,7 @@ def test_a_layer_that_reads_another_ones_keys_has_no_groups(name: str) -> None:
     assert streamable(model, anatomy) == ((0, 0), (0, 1), (2, 0), (2, 1))  # layer 1 slides
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", LATENT)
 def test_latents_are_one_group_of_all_heads(name: str) -> None:
     model, anatomy = family(name)
@@ -84,6 +85,7 @@ PLANS = {
 }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("options", [{}, {"prefill_chunk_size": 4}], ids=str)
 @pytest.mark.parametrize("all_stream", [True, False])
 @pytest.mark.parametrize("name", PLANS)
@@ -123,7 +125,7 @@ def test_kvpress_does_not_know_latents() -> None:
         kvpress_scores(Loaded(model, None, "latent"), [torch.arange(5, 60)])
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gemma4", "minicpm3"])
 def test_a_plan_is_chosen_and_judged(name: str, tmp_path: Path) -> None:
     """Rows of the table are groups that the cache holds, and so are those of the plan."""

@@ -94,6 +94,7 @@ def test_questions_depend_on_the_seed(loaded: Loaded, texts: tuple[AskedText, ..
     assert Questions(loaded, TEXTS, replace(OPTIONS, seed=1)).all != texts
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("plan", [None, CachePlan(FULL, 2, 40)], ids=["dense", "plan"])
 def test_answers_are_those_of_the_whole_text_read_at_once(
     loaded: Loaded, plan: CachePlan | None

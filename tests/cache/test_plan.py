@@ -69,6 +69,7 @@ def test_a_plan_is_made_for_a_model() -> None:
     assert streamable(model, anatomy) == plan.groups
 
 
+@pytest.mark.slow
 def test_a_layer_without_heads_has_no_groups() -> None:
     model, anatomy = examined.examined("llama")
     kept = [head for head in anatomy.heads if head.layer]
@@ -113,7 +114,7 @@ def test_layers_with_a_sliding_window_stream_already() -> None:
         plan_for_cache(model, [(2, 0)], 3, 7, anatomy)
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "message"),
     [

@@ -42,7 +42,7 @@ def ids(seed: int, size: int = SIZE) -> torch.Tensor:
     return torch.randint(5, 300, (size,), generator=torch.Generator().manual_seed(seed))
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize("block", [1, 2 * SIZE * SIZE, 10**6])
 def test_distances_are_those_of_whole_maps(
     loaded: Loaded, block: int, monkeypatch: pytest.MonkeyPatch
@@ -129,6 +129,7 @@ ROTATING: dict[str, dict[str, Any]] = {
 """Models that rotate halves or neighbours, all dimensions or some, and stretch angles."""
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ROTATING)
 def test_kvpress_knows_how_models_rotate(name: str) -> None:
     """Rotating back and on again is checked inside, with layouts and parts of all kinds."""
@@ -149,6 +150,7 @@ def test_kvpress_needs_rotations() -> None:
         kvpress_scores(other, [ids(0) % tiny.VOCAB])
 
 
+@pytest.mark.slow
 def test_retrieval_is_the_largest_of_a_groups_heads(loaded: Loaded) -> None:
     """Over needles that were found, of a model that likes to say the last token again."""
     model: Any = deepcopy(loaded.model)
@@ -207,6 +209,7 @@ def test_random_scores_depend_on_the_seed(loaded: Loaded) -> None:
     assert one.tolist() == same.tolist() != other.tolist()
 
 
+@pytest.mark.slow
 def test_a_model_that_finds_nothing_has_no_retrieval(loaded: Loaded) -> None:
     options = CacheOptions(scored=(150,), recent=40)
     for name in ("retrieval", "both"):

@@ -77,7 +77,7 @@ def check_generation(name: str, lengths: tuple[int, ...], new: int, **options: A
             assert [each.shape[1:3] for each in layer.streaming] == [size, size]
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FULL)
 @pytest.mark.parametrize("lengths", [LENGTHS[:1], LENGTHS], ids=str)
 def test_logits_are_those_of_masks(name: str, lengths: tuple[int, ...]) -> None:

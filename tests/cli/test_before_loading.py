@@ -85,6 +85,7 @@ def test_the_folders_do_not_load(weightless: Path) -> None:
     assert status == 2 and "can't be loaded" in errors
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", tiny.TAPPED)
 def test_a_configuration_states_the_heads_of_the_model(name: str) -> None:
     model = tiny.TAPPED[name]()

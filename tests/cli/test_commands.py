@@ -92,6 +92,7 @@ def test_a_summary_is_printed_before_a_page_can_fail(
     assert headcount("report", out)[1].startswith(f"Page: {out / 'report.html'}\n")
 
 
+@pytest.mark.slow
 def test_the_command_that_writes_a_page_stands_below_an_unexpected_error(
     bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -308,6 +309,7 @@ def test_bad_corpora_end_in_a_sentence(bert: Path, tmp_path: Path, corpus: str, 
     assert status == 2 and text in errors and "Traceback" not in errors
 
 
+@pytest.mark.slow
 def test_long_sentences_are_counted_or_refused(bert: Path, tmp_path: Path) -> None:
     corpus = tmp_path / "long.txt"
     corpus.write_text("a short one\n" + "word " * 500 + "\n")
@@ -331,6 +333,7 @@ def test_doctor(bert: Path, marian: Path, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_seen_enough() -> None:
     """`headcount analyze --help | head -1` shows no traceback."""
     with start("analyze", "--help") as process:
@@ -405,6 +408,7 @@ def test_csv_beside_every_table(
     assert (again[0], again[1]) == (0, ""), again[2]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["sensitivity", "evolve", "follow", "analyze"])
 def test_report_rewrites_what_other_commands_left(
     name: str, tmp_path: Path, one_format: None

@@ -34,6 +34,7 @@ def test_compact(bert: Path, tmp_path: Path) -> None:
     assert status == 0 and "2/0 heads" in output
 
 
+@pytest.mark.slow
 def test_texts_without_a_tokenizer_are_refused(bert: Path, tmp_path: Path) -> None:
     bare = tmp_path / "bare"
     bare.mkdir()

@@ -181,6 +181,7 @@ def places(
     }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", COUNTS)
 def test_a_billion_ends_in_a_sentence(
     name: str, places: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

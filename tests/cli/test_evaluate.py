@@ -15,6 +15,7 @@ DATA = ("--data", PARALLEL, "--columns", "source=0", "target=1", "--limit", 6)
 PAIRS = [line.split("\t") for line in PARALLEL.read_text(encoding="utf-8").splitlines()[:6]]
 
 
+@pytest.mark.slow
 def test_translation(marian: Path, tmp_path: Path) -> None:
     """BLEU and chrF equal sacreBLEU's, and the loss the task's, on the written translations."""
     out = tmp_path / "out"

@@ -20,6 +20,7 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return saved.llama(tmp_path_factory.mktemp("llama"))
 
 
+@pytest.mark.slow
 def test_tables_record_and_document(llama: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     status, output, errors = headcount("explain", llama, *ASKED, "--out", out)
@@ -63,6 +64,7 @@ def test_beside_an_analysis_its_page_has_a_section(llama: Path, tmp_path: Path) 
     assert status == 0 and "attention" not in (out / "explanation.html").read_text(), errors
 
 
+@pytest.mark.slow
 def test_what_cannot_be_asked(llama: Path, tmp_path: Path) -> None:
     out = ("--out", tmp_path / "out")
     for model, more, says in [

@@ -46,6 +46,7 @@ def test_finetune(bert: Path, data: list[Path], tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out"], "no state is left"
 
 
+@pytest.mark.slow
 def test_other_folders_are_left_alone(bert: Path, data: list[Path], tmp_path: Path) -> None:
     """A model that this command did not make is not overwritten."""
     other = tmp_path / "other"
@@ -215,6 +216,7 @@ def test_a_pruned_model_that_learns_on_keeps_its_card(
     assert not (tmp_path / "no.state" / "training").exists(), "before anything was trained"
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("more", "reported"),
     [

@@ -34,6 +34,7 @@ def asked(bert: Path, tmp_path: Path) -> list[str]:
     return [str(bert), "--task", "masked-lm", "--data", str(tmp_path / "texts.txt")]
 
 
+@pytest.mark.slow
 def test_a_file_adds_a_score_with_options(plugin: str, asked: list[str], tmp_path: Path) -> None:
     out = tmp_path / "out"
     methods = ("--methods", "dimmed", "norm", "--methods.dimmed.gate", "0", "--out", str(out))
@@ -140,6 +141,7 @@ def test_a_command_that_fails_is_a_sentence(
     assert found == status and expected in " ".join(errors.split())
 
 
+@pytest.mark.slow
 def test_a_check_is_shown_and_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`headcount check` says what each check saw; `doctor` that they were run."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

@@ -178,6 +178,7 @@ def test_pruned_folder(bert: Path, data: list[Path], tmp_path: Path) -> None:
     np.testing.assert_allclose(evaluate(load(out).model, task).loss_N, gated, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_failed_certificate_fails_the_command(
     bert: Path, data: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -544,6 +545,7 @@ def test_a_curve_leaves_other_folders_alone(bert: Path, data: list[Path], tmp_pa
     assert killed.exists()
 
 
+@pytest.mark.slow
 def test_a_curve_refused_for_a_typo_does_not_stand_in_its_own_way(
     bert: Path, data: list[Path], tmp_path: Path
 ) -> None:

@@ -231,6 +231,7 @@ def test_li2021(bert: Path, texts: tuple[Path, Path], tmp_path: Path) -> None:
     assert status == 2 and "Leave trained out of --tune" in errors
 
 
+@pytest.mark.slow
 def test_kobayashi2020(bert: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     command = ("reproduce", "kobayashi2020", bert, SAMPLE, "--limit", 9, "--samples", 20)
@@ -256,6 +257,7 @@ def test_kobayashi2020(bert: Path, tmp_path: Path) -> None:
     assert "The model read 12 % of the tokens as its mask token." in text
 
 
+@pytest.mark.slow
 def test_kovaleva2019(
     encoder: Path, data: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

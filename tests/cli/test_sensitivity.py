@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import pandas as pd
+import pytest
 
 from headcount.importance import KINDS, Sensitivity
 from tests.cli.conftest import headcount
 
 
+@pytest.mark.slow
 def test_table_record_and_figure(bert: Path, data: list[Path], tmp_path: Path) -> None:
     out = tmp_path / "out"
     options = ("--task", "masked-lm", "--data", data[0], "--samples", 20, "--out", out)

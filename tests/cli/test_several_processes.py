@@ -68,7 +68,7 @@ def test_torchrun_repeats_why_a_process_ended(
     assert why in " ".join(shown.split()) and "To enable traceback" not in shown
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["compact", "report"])
 def test_real_processes(name: str, bert: Path, tmp_path: Path) -> None:
     """A folder and a report were written by both processes, or one blamed the other."""

@@ -48,6 +48,7 @@ def test_beside_an_analysis_its_page_opens_with_them(llama: Path, tmp_path: Path
     assert status == 2 and "--overwrite" in errors
 
 
+@pytest.mark.slow
 def test_what_cannot_be_asked(llama: Path, bert: Path, tmp_path: Path) -> None:
     out = ("--out", tmp_path / "out")
     (tmp_path / "short.txt").write_text("One line.\n")

@@ -20,6 +20,7 @@ def no_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headcount.speed.timing.MOST_REPEATS", 1)
 
 
+@pytest.mark.slow
 def test_a_table_a_record_and_a_figure(bert: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     status, output, errors = headcount("speed", bert, bert, *FEW, "--out", out, "--data", SAMPLE)
@@ -41,6 +42,7 @@ def test_a_table_a_record_and_a_figure(bert: Path, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_compact_model_that_was_saved(bert: Path, tmp_path: Path) -> None:
     """The ceiling of the two folders equals the plan's."""
     loaded = load(bert)
@@ -60,6 +62,7 @@ def test_a_compact_model_that_was_saved(bert: Path, tmp_path: Path) -> None:
     assert found["pruned"]["disk_bytes"] < found["dense"]["disk_bytes"]
 
 
+@pytest.mark.slow
 def test_a_card_is_of_the_model_that_was_pruned(bert: Path, tmp_path: Path) -> None:
     """Only a model of the same sizes counts: another's ratio would be wrong in this card."""
     loaded = load(bert)
@@ -75,6 +78,7 @@ def test_a_card_is_of_the_model_that_was_pruned(bert: Path, tmp_path: Path) -> N
     assert (tmp_path / "small" / "README.md").read_text() == before
 
 
+@pytest.mark.slow
 def test_refusals(bert: Path, marian: Path) -> None:
     for arguments, sentence in (
         ((bert, marian, *FEW), "Expected two models with the same architecture"),

@@ -121,6 +121,7 @@ def ended() -> dict[tuple[str, signal.Signals], Ended]:
 
 
 @pytest.mark.parametrize(("working", "number"), CASES)
+@pytest.mark.slow
 def test_a_command_that_goes_on_is_ended_before_a_scheduler_kills_it(
     working: str, number: signal.Signals, ended: dict[tuple[str, signal.Signals], Ended]
 ) -> None:
@@ -145,7 +146,7 @@ def test_stopped_while_importing(number: signal.Signals):
         "main()\n"
     )
     process = subprocess.Popen(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", code, "doctor"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -88,7 +88,7 @@ def places(bert: Path, marian: Path, tmp_path_factory: pytest.TempPathFactory) -
     }
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize("name", JOBS)
 def test_all_of_them_say_the_same(
     name: str, places: dict[str, Path], tmp_path: Path, page: None

@@ -10,6 +10,7 @@ from tests import saved
 from tests.cli.conftest import SAMPLE, headcount
 
 
+@pytest.mark.slow
 def test_tables_and_a_record(bert: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     options = ("--limit", 9, "--permutations", 20, "--within", 0.2, "--out", out)
@@ -55,6 +56,7 @@ def test_beside_an_analysis_the_report_rewrites_everything(bert: Path, tmp_path:
     assert status == 2 and "--overwrite to replace it" in errors
 
 
+@pytest.mark.slow
 def test_a_folder_of_its_own_has_no_report(bert: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     given = (bert, SAMPLE, "--limit", 5, "--permutations", 9, "--out", out)

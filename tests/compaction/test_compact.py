@@ -60,7 +60,7 @@ def test_equals_the_gated_model(name: str, dead: int | None) -> None:
         assert difference(run(model, batch), expected) > 1e-3, "the heads that went did something"
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["t5", "marian", "whisper"])
 def test_the_encoder_of_a_compact_model_is_a_model(name: str) -> None:
     """Its configuration is that of the model of both sides, whose plan names other paths."""
@@ -165,7 +165,7 @@ def test_generation_of_more_decoders(kind: Any, config: Any) -> None:
     _generates_the_same(model, some_heads(examine(model), 0))
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize("dead", [0, 1])
 def test_generation_where_heads_are_counted_by_the_configuration(dead: int) -> None:
     """Phi-3 asks the first layer's cache for the length, and cuts its fused map by the config."""
@@ -303,6 +303,7 @@ def _maps(model: PreTrainedModel, name: str) -> list[tuple[Tensor, Tensor]]:
     return [*rows, (output.weight.T, output.bias)]  # type: ignore[list-item, union-attr]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("dead", [None, 0])
 def test_a_bias_that_was_added(dead: int | None) -> None:
     """An output bias that the stock class lacks is kept, with and without heads in the layer."""
@@ -349,6 +350,7 @@ def test_the_compact_model_can_be_looked_at() -> None:
         pass
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["bert", "t5"])
 def test_without_any_heads(name: str) -> None:
     model, anatomy = examined(name)

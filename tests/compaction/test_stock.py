@@ -102,7 +102,7 @@ def changed(name: str) -> PreTrainedModel:
     return model.eval()
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHARED)
 def test_what_is_one_parameter_stays_one(name: str) -> None:
     model = changed(name)
@@ -113,6 +113,7 @@ def test_what_is_one_parameter_stays_one(name: str) -> None:
     assert sources(compact(smaller, Plan({}))) == sources(model)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("change", "kind", "named"),
     [
@@ -137,6 +138,7 @@ def test_layers_of_one_output_projection() -> None:
         compact(model, Plan({"decoder.self": {0: (0, 3)}}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["t5", "bart"])
 def test_sides_of_one_attention(kind: str) -> None:
     """An encoder and a decoder that share layers are refused before anything is cut."""
@@ -194,7 +196,7 @@ WAYS: dict[str, tuple[Change, Change]] = {
 }
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize("place", MAPS)
 @pytest.mark.parametrize("remover", WAYS)
 def test_computed_weights(remover: str, place: str) -> None:
@@ -224,6 +226,7 @@ def test_a_masked_bias() -> None:
         compact(model, Plan({"encoder.self": {0: (1, 3)}}))
 
 
+@pytest.mark.slow
 def test_weights_that_the_class_itself_computes() -> None:
     """The convolution of positions in wav2vec2 has a weight norm by design."""
     config = hf.Wav2Vec2Config(
@@ -244,6 +247,7 @@ def test_weights_that_the_class_itself_computes() -> None:
     assert difference(run(compact(model, plan), batch), run_gated(model, plan, batch)) < 1e-5
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -26,6 +26,7 @@ d{0} 0 1 barked VBD -
 """
 
 
+@pytest.mark.slow
 def test_a_table_and_a_record(bert: Path, tmp_path: Path) -> None:
     corpus, out = tmp_path / "a.conll", tmp_path / "out"
     corpus.write_text(TEXT.format(0) + TEXT.format(1))
@@ -57,6 +58,7 @@ def test_gap_s_questions_are_answered(bert: Path, tmp_path: Path) -> None:
     assert set(pd.read_parquet(out / "coreference_names.parquet")["gender"]) == {"all", "feminine"}
 
 
+@pytest.mark.slow
 def test_an_interrupted_command_resumes(
     bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,6 +56,7 @@ def one_window(each: Document) -> Window:
     return windows_of([each], [[len(s) for s in each.sentences]], 1000).windows[0]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["BertModel", "MarianMTModel", "LlamaForCausalLM"])
 def test_every_head_by_the_book(name: str) -> None:
     model = loaded(name)

@@ -193,7 +193,7 @@ def test_a_cycle_is_found_where_a_walk_to_the_root_never_ends(
         assert all(heads[here] == there for here, there in pairwise(cycle))
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

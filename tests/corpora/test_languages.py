@@ -55,7 +55,7 @@ def of(tokenizer: PreTrainedTokenizerBase) -> Loaded:
     return Loaded(tiny.seeded(model), tokenizer, "tiny")
 
 
-@pytest.mark.once
+@pytest.mark.slow
 def test_unset_languages_are_asked_for(tokenizer: PreTrainedTokenizerBase, tmp_path: Path) -> None:
     loaded = of(tokenizer)
     with pytest.raises(InputError, match="languages .* none are set. Give --languages"):

@@ -71,6 +71,7 @@ CASES: dict[str, tuple[Callable[[str], object], Sequence[str]]] = {
 }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("name", "text"), [(name, text) for name, (_, texts) in CASES.items() for text in texts]
 )

@@ -70,7 +70,7 @@ def test_pieces_cover_the_sentence(tokenizers: Tokenizers, kind: str, words: lis
 LETTERS = st.characters(codec="utf-8", exclude_categories=("Z", "C"))
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["wordpiece", "roberta", "gpt2", "t5", "llama"])
 @given(words=st.lists(st.text(LETTERS, min_size=1, max_size=6), min_size=1, max_size=6))
 @SLOW

@@ -44,6 +44,7 @@ def test_every_part_is_that_of_the_book(loaded: Loaded) -> None:
     assert sum(expected.values()) == pytest.approx(found.logit, abs=1e-4)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     "name", ["gemma2", "gemma3_text", "gpt_neox", "gptj", "falcon", "m2m_100", "t5", "gpt_oss"]
 )
@@ -111,6 +112,7 @@ def test_promoted_and_demoted_tokens_are_those_of_every_attribution(name: str) -
             assert [value for _, value in side] == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_elsewhere_no_tokens_are_named() -> None:
     for name in ("bert", "bart"):
         loaded = Loaded(tiny.MODELS[name](), None, name)

@@ -19,6 +19,7 @@ from tests.textbook import explanation as book
 OPTIONS = ExplainOptions(effects=("zero",), together=(1,), draws=1, reasons=0, backups=2)
 
 
+@pytest.mark.slow
 def test_gains_are_those_of_hooks_with_both_heads_out() -> None:
     """For the two best heads, the three others whose effect grows most towards theirs."""
     held = loaded("LlamaForCausalLM")

@@ -49,6 +49,7 @@ def test_fewer_than_eight_blocks_have_no_interval_and_the_reason() -> None:
         assert not [*Blocks(few).warnings()]
 
 
+@pytest.mark.slow
 def test_effects_are_corrected_over_heads() -> None:
     """On random weights a single interval leaves out 0 in 5 % of cases; of all heads, few do."""
     prompts = [Prompt(f"The dog of {name} barked at", " moon", " rain") for name in NAMES]

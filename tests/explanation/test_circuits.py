@@ -183,6 +183,7 @@ def _at(predicted: list[list[float]], number: Any, weights: list[float]) -> Any:
     return number(book.faithfulness(predicted, weights))
 
 
+@pytest.mark.slow
 def test_the_smallest_circuits_are_read_off_the_curve(found: Explained) -> None:
     for row in found.circuits:
         known = {"ranking": row.ranking, "others": row.others, "order": row.order}

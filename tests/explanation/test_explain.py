@@ -196,6 +196,7 @@ def test_several_heads_together(found: Explained) -> None:
     assert rankings == {("zero", "attribution"), *((name, name) for name in KINDS)}
 
 
+@pytest.mark.slow
 def test_one_prompt_has_no_intervals(tmp_path: Path) -> None:
     held = loaded(LLAMA)
     found = explain(held, "The old dog", " moon", options=ExplainOptions(together=(1,), draws=1))
@@ -464,6 +465,7 @@ def test_effects_of_which_several_heads_are_measured_together_are_not_linear() -
     }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("name", "at"), [(LLAMA, "last"), (LLAMA, "dog"), ("BertForMaskedLM", "old")]
 )
@@ -503,6 +505,7 @@ def test_heads_are_replaced_at_some_tokens_only(name: str, at: str) -> None:
             assert found.of(kind)[str(head)].value == pytest.approx(value, abs=5e-5), kind
 
 
+@pytest.mark.slow
 def test_effects_at_every_word_add_up() -> None:
     """The estimate is linear, so those at the words of a prompt are that at all of its tokens."""
     held, options = loaded(LLAMA), ExplainOptions(effects=("estimate",), first=True)

@@ -62,6 +62,7 @@ def test_effects_are_those_of_hooks_at_one_token() -> None:
     assert "positions-zero" in labels and "positions-corrupt" in labels
 
 
+@pytest.mark.slow
 def test_tokens_are_named_by_what_most_prompts_have() -> None:
     found = explain(loaded(LLAMA), PROMPTS[:1], options=replace(OPTIONS, effects=("zero",)))
     tokens = [row.token for row in select(found.positions, head="dec.0.4")]

@@ -65,6 +65,7 @@ def test_terms_are_those_of_the_book(name: str) -> None:
                 assert look.pair(one, other) == pytest.approx(value, abs=1e-4), (query, key)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["gemma2", "gemma3_text", "gpt_oss"])
 def test_states_are_sums_of_what_wrote_them(name: str) -> None:
     """Norms behind attention, caps and windows: queries without biases leave nothing over."""
@@ -90,6 +91,7 @@ def test_other_models_have_no_reasons(name: str) -> None:
     assert scored(loaded, ROW, [Head(site, 0, 1)], QUERY, _largest) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
 def test_a_planted_head_copies_since_another_told_it(family: Family) -> None:
     """Its own token asks, and the head that tells wrote the answer to the key."""
@@ -125,6 +127,7 @@ def _explained(options: ExplainOptions, prompts: list[Prompt] = PROMPTS) -> Expl
     return explain(of_words("LlamaForCausalLM"), prompts, options=options)
 
 
+@pytest.mark.slow
 def test_terms_of_prompts_are_averaged() -> None:
     """Of each prompt's own look; those of a side add up to the score above its mean."""
     found = _explained(ExplainOptions(reasons=3, key="dog"))

@@ -58,6 +58,7 @@ def test_each_head_is_replaced_in_its_own_row(
         np.testing.assert_allclose(found, expected, atol=5e-6)
 
 
+@pytest.mark.once
 def test_several_heads_at_once(loaded: Loaded) -> None:
     row, _ = rows_of(loaded)
     run, heads = Run(loaded, row), [*loaded.heads]

@@ -65,6 +65,7 @@ def _estimate(held: Loaded, prompt: Prompt, steps: int) -> np.ndarray:
     return total
 
 
+@pytest.mark.slow
 def test_integrated_gradients_are_those_of_the_book() -> None:
     held = loaded(LLAMA)
     options = ExplainOptions(effects=("integrated-5", "integrated-10"))

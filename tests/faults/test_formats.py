@@ -89,6 +89,7 @@ DAMAGED: dict[str, tuple[bytes, str]] = {
 """What is in each damaged file, and what is said about it."""
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", DAMAGED)
 def test_a_damaged_file_is_refused_with_its_name(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -105,7 +105,7 @@ HOSTILE_NAMES = (
 )
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE_NAMES)
 def test_the_card_shows_the_name_of_a_model_on_one_line(name: str, bert: Path, tmp_path: Path):
     model, out = shutil.copytree(bert, tmp_path / name), tmp_path / "out"
@@ -172,6 +172,7 @@ def test_nothing_is_written_through_a_link(
     assert _unchanged(victim)
 
 
+@pytest.mark.slow
 def test_files_of_the_user_in_a_training_stay(tmp_path: Path):
     out = tmp_path / "out"
     arguments = ("train", "translation", *DATA, *TINY, "epochs=1", "--out", out)
@@ -215,6 +216,7 @@ def test_two_processes_do_not_write_one_folder(tmp_path: Path):
     assert (tmp_path / "out" / "half").exists()
 
 
+@pytest.mark.once
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs a folder where none can be made")
 @pytest.mark.parametrize("command", ["analyze", "compact", "evaluate"])
 def test_where_no_folder_can_be_made(command: str, bert: Path, tmp_path: Path):

@@ -158,6 +158,7 @@ def test_gates_that_are_no_numbers_are_refused(number: float) -> None:
             pass
 
 
+@pytest.mark.slow
 def test_a_plan_made_in_the_block_fits_after_it() -> None:
     """Gates are not part of the model's revision; nothing is pruned while they are attached."""
     model, anatomy = examined("bert")

@@ -41,6 +41,7 @@ def test_scores_choose_by_the_score():
     assert (found.evaluation.outcome_N == -1).all(), "what is best on one half fails on the other"
 
 
+@pytest.mark.slow
 def test_noise_is_not_better_than_it_is():
     """The best of 16 heads, each of which costs 0.2, seems to cost less, unless cross-fitted."""
     random = np.random.default_rng(0)

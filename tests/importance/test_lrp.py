@@ -56,6 +56,7 @@ def test_relevance_adds_up_to_the_logit(name: str) -> None:
     assert_kept(name, "voita2019")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["bert", "llama", "m2m_100"])
 def test_it_does_with_padding_on_the_left(name: str) -> None:
     # In a row padded on the left the first position is padding: it counts all the same.

@@ -27,6 +27,7 @@ def test_assess(task: str) -> None:
         assert len({done for done, _ in reports}) > 2, stage
 
 
+@pytest.mark.slow
 def test_analyze() -> None:
     loaded, _ = TASKS["causal-gpt2"]()
     assert loaded.anatomy

@@ -52,6 +52,7 @@ def rows(name: str) -> list[tuple[dict[str, Tensor], list[int]]]:
     return found
 
 
+@pytest.mark.once
 @RULES
 @MODELS
 def test_heads_equal_the_textbook_step_by_step_and_together(name: str, rules: Any) -> None:

@@ -200,7 +200,7 @@ def translations(metric: Any) -> tuple[Translation, Callable[[float, int], Evalu
     return task, made
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", ["bleu", "chrf"])
 def test_bleu_and_chrf_are_the_textbooks(metric: Any):
     task, made = translations(metric)
@@ -241,6 +241,7 @@ def test_heads_in_groups_have_the_same_tests(monkeypatch: pytest.MonkeyPatch):
     assert parts.p[-1] < 0.02 < 0.05 < score_deltas(task, [made(0.1, 9)], base, 150).p[0]
 
 
+@pytest.mark.slow
 def test_equal_models_differ_in_5_of_100_tests():
     """BLEU of pairs of systems whose sentences are drawn from the same translations."""
     task, made = translations("bleu")

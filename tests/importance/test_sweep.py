@@ -154,6 +154,7 @@ def test_blocks_are_passed_over(name: str) -> None:
         assert len(calls) == len(late)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "marian", "t5", "albert"])
 def test_attention_runs_behind_the_first_change_only(
     name: str, monkeypatch: pytest.MonkeyPatch
@@ -269,6 +270,7 @@ def test_not_finite() -> None:
         sweep(AblationSetting(model, Broken(model), anatomy), single_heads(anatomy.heads))
 
 
+@pytest.mark.slow
 def test_deltas() -> None:
     """Rise of the mean loss over tokens without each head."""
     model, anatomy = examined_double("marian")

@@ -11,6 +11,7 @@ from tests.measures.cases import CASES, attend, batches, cases
 from tests.textbook import confidence
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", CASES)
 def test_is_the_textbook(name: str):
     for case in cases(name):

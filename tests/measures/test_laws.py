@@ -59,6 +59,7 @@ def _parts(measure: type[Sums], groups: list[list[Example]]) -> list[Sums]:
     return laws.of_all(measure, [attend(group) for group in groups])
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("measure", MEASURES)
 def test_obeys_the_laws(measure: type[Sums], tmp_path: Path):
     examples = [example for batch in batches("self") for example in batch]
@@ -92,6 +93,7 @@ VARIANTS = tuple(
 EVERY = (*MEASURES, LearnedSink, *VARIANTS[1:])
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["self", "cross", "long"])
 @pytest.mark.parametrize("measure", EVERY)
 def test_its_own_needs_give_the_same_bits(measure: type[Sums], name: str) -> None:
@@ -203,6 +205,7 @@ def _totals_of(
     return listener.part()
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("block", [1, 7, 50, 1000])
 def test_blocks_of_any_size_give_the_same_sums(block: int):
     batch = _batch(5, (11, 6, 2))
@@ -212,7 +215,7 @@ def test_blocks_of_any_size_give_the_same_sums(block: int):
         laws.assert_same_sums(cut.sums[key], sums, rtol=1e-12)
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize("with_trees", [True, False])
 @pytest.mark.parametrize("name", ["llama", "gemma3_text"])
 @pytest.mark.parametrize("block", [50, 2**19])
@@ -246,7 +249,7 @@ def test_layers_measured_at_once_give_the_same_sums(
             laws.assert_same_sums(together.sums[key], sums, rtol=1e-12)
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["llama", "gemma3_text", "bert"])
 def test_every_measure_with_the_sweep(name: str) -> None:
     """The sums are those of the blocks, in blocks of any size, and of parts of a batch."""

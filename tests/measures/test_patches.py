@@ -261,7 +261,7 @@ def test_measures_of_patches_take_images_only():
         assert measure.applies(attention) and not measure.applies(text)
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GRIDS)
 def test_noise_is_no_role(name: str):
     """Attention that is drawn anew for every image has no place, however sharp it is."""

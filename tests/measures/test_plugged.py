@@ -87,6 +87,7 @@ def test_it_is_asked_for_by_name_once_it_is_registered(loaded: Loaded) -> None:
         REGISTRY.remove("last")
 
 
+@pytest.mark.slow
 def test_names_that_another_measure_has_are_refused(loaded: Loaded) -> None:
     corpus = headcount.Corpus(SAMPLE, limit=5)
     taken = _renamed()

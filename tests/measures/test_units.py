@@ -74,6 +74,7 @@ def expected() -> tuple[list[list[float]], list[list[float]], list[float], list[
     )
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("grouped", [False, True])
 def test_a_unit_is_the_same_however_its_rows_are_batched(grouped: bool):
     squares, products, cases_squares, units = expected()

@@ -45,6 +45,7 @@ def loaded(name: str) -> Loaded:
     return Loaded(MODELS[name]().eval(), tiny_tokenizers.wordpiece(10**7), name)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", MODELS)
 def test_bytes_grow_with_the_square_of_the_length(name: str):
     model = loaded(name)

@@ -120,6 +120,7 @@ NEED_GRADIENTS: dict[str, Callable[[hc.Loaded, Any], Any]] = {
 }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", NEED_GRADIENTS)
 def test_what_needs_gradients_says_that_torch_passes_none(name: str, tmp_path: Path) -> None:
     held = hc.Loaded(dynamic(tmp_path), tokenizer("llama"), "quantized")

@@ -200,7 +200,7 @@ def test_a_class_that_is_replaced_is_reported(tmp_path: Path) -> None:
         headcount.load(path)
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize("trusted", [False, True])
 def test_compact_folders_load_either_way(tmp_path: Path, asked: list[str], trusted: bool) -> None:
     """Their file is for others: ours never runs it, whatever it holds."""
@@ -214,6 +214,7 @@ def test_compact_folders_load_either_way(tmp_path: Path, asked: list[str], trust
     assert not asked and not (tmp_path / "marker").exists()
 
 
+@pytest.mark.slow
 def test_the_flag(tmp_path: Path, asked: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     path = marked(tmp_path / "model", own_class)
     assert main(["doctor", str(path)]) == 1

@@ -151,7 +151,7 @@ def test_embeddings_are_those_of_sentence_transformers(tmp_path: Path, stated: s
     np.testing.assert_allclose(ours(path), theirs(path), atol=1e-6)
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "stated", ["do_lower_case", "a prompt that is not pooled", "0_Transformer"]
 )
@@ -273,6 +273,7 @@ def test_a_hub_that_cannot_be_asked(tmp_path: Path) -> None:
         copy_side_files("someone/model", tmp_path)
 
 
+@pytest.mark.slow
 def test_a_file_that_is_not_in_the_cache_leaves_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,6 +24,7 @@ def test_a_name_that_there_is_not() -> None:
         headcount.load("headcount:de-en")
 
 
+@pytest.mark.slow
 def test_the_translation_model_is_small_whole_and_credited() -> None:
     folder = Path(place_of("headcount:en-de"))
     assert (folder / "model.safetensors").stat().st_size <= 32 * 2**20
@@ -71,6 +72,7 @@ def test_the_pruned_card_is_about_these_weights(held_out: tuple[Rows, Rows]) -> 
     assert found.loss == pytest.approx(reported, abs=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHIPPED)
 def test_it_translates(name: str) -> None:
     loaded = headcount.load(name)

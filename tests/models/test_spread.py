@@ -85,6 +85,7 @@ SAME = (
 )
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", SAME)
 def test_numbers_of_a_model_on_disk(name: str, on_disk: Loaded, tmp_path: Path) -> None:
     assert_same(CASES[name](on_disk, {}, tmp_path), CASES[name](loaded(LLAMA), {}, tmp_path))

@@ -42,6 +42,7 @@ def written(tmp_path: Path) -> list[Path]:
     return sorted((tmp_path / "cache" / "checks").glob("*.json"))
 
 
+@pytest.mark.slow
 def test_a_model_from_files_is_checked_once(
     checks: list[object], folder: Path, tmp_path: Path
 ) -> None:
@@ -52,6 +53,7 @@ def test_a_model_from_files_is_checked_once(
     assert json.loads(path.read_text())["key"]["dtype"] == "torch.float32"
 
 
+@pytest.mark.slow
 def test_layers_without_heads_are_kept(checks: list[object], folder: Path, tmp_path: Path) -> None:
     loaded = load(folder)
     heads = [head for head in loaded.heads if head.layer]
@@ -145,7 +147,7 @@ def foreign(folder: Path, path: Path) -> None:
     verdicts.write_sealed(path, found, None)
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change", (touched, replaced, added, damaged, cut, foreign), ids=lambda each: each.__name__
 )
@@ -162,6 +164,7 @@ def test_changed_files_are_checked(
     assert path.read_text() == before or len(written(tmp_path)) == 2
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["_code", "processor", "version"])
 def test_another_machine_or_version_checks_again(
     name: str, checks: list[object], folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -181,6 +184,7 @@ def test_a_folder_that_can_t_be_written_is_no_error(
     assert first == second and len(checks) == 2
 
 
+@pytest.mark.slow
 def test_the_latest_are_kept(
     checks: list[object], folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,6 +58,7 @@ def value_and_norm(loaded: Loaded, layer: int, x: Tensor) -> tuple[Tensor, Any]:
     return value.unflatten(-1, (3, -1)).transpose(1, 2), norm
 
 
+@pytest.mark.once
 def test_textbook(loaded: Loaded, corpus: Corpus) -> None:
     """Every number of every token; and all parts, with the biases, are the module's output."""
     found = collect_contributions(loaded.model, loaded.anatomy, work(loaded, corpus))

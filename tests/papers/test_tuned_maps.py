@@ -59,6 +59,7 @@ def test_generated_maps_are_maps() -> None:
         assert each.sum(1) == pytest.approx(1) and (each >= 0).all()
 
 
+@pytest.mark.slow
 def test_textbook(models: tuple[Loaded, Loaded], classifier: PatternClassifier) -> None:
     corpus = Corpus([SAMPLE], limit=5)
     encoder = models[0].encoder()

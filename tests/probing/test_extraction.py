@@ -64,6 +64,7 @@ def test_features_are_those_of_the_textbook(loaded: Loaded, tmp_path: Path) -> N
         np.testing.assert_allclose(last, expected, rtol=2e-3, atol=2e-3)
 
 
+@pytest.mark.once
 def test_heads_and_states_are_those_of_the_side_that_reads_the_treebank(loaded: Loaded) -> None:
     assert {head.site for head in probe_heads(loaded)} <= {"encoder.self", "decoder.self"}
     assert len({head.site for head in probe_heads(loaded)}) == 1

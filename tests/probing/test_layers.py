@@ -57,7 +57,7 @@ def test_cases_are_words_and_arcs(cases: dict[str, tuple[LayerCases, LayerCases]
     np.testing.assert_array_equal(states, np.concatenate(expected).astype(np.float32))
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize(("asked", "planted_in"), [("tag", 1), ("relation", 2)])
 def test_the_layer_that_knows_is_found(
     cases: dict[str, tuple[LayerCases, LayerCases]],

@@ -28,6 +28,7 @@ def value(rows: list[ProbeRow], metric: str, variant: str = "trained") -> float:
     return next(row.value for row in rows if (row.metric, row.variant) == (metric, variant))
 
 
+@pytest.mark.slow
 def test_the_classifier_finds_the_minimum_of_the_textbook_s_objective() -> None:
     rng = np.random.default_rng(0)
     features = (rng.normal(size=(19, 2)) * (1, 30) + 5).astype(np.float32)

@@ -29,6 +29,7 @@ def test_halves_are_a_partition() -> None:
         halves(drawn(task, 1), 0)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("task", ["similarity-bert", "causal-llama"])
 def test_the_lowest_loss_on_the_other_half_wins(task: str) -> None:
     given = context(task)

@@ -269,7 +269,7 @@ def test_a_refusal_says_at_which_stage_it_arose(tmp_path: Path) -> None:
     assert "folding and rescaling" in stages
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize(("peak", "gains"), [(3e-3, True), (0.3, False)])
 def test_recovery_is_kept_where_it_gains(peak: float, gains: bool) -> None:
     loaded, task = small.TASKS["classes-bert"]()
@@ -387,6 +387,7 @@ def test_a_taught_control_needs_a_teacher(
         stages.check_control(choice)
 
 
+@pytest.mark.slow
 def test_a_control_learns_where_the_pruned_model_does() -> None:
     loaded, task = small.TASKS["translation-Marian"]()
     context = PruningContext(loaded, task, Units.of(loaded.anatomy), seed=1)

@@ -110,6 +110,7 @@ def test_methods_that_were_left_out_are_warned_of(points: CurvePoints) -> None:
     assert found.record.warnings == ("dev is train", "norm is left out: It has no norm")
 
 
+@pytest.mark.slow
 def test_budgets_are_of_the_heads_that_may_go() -> None:
     """With one site, the others keep all heads, and axes and refusals refer to that site."""
     given = context("translation-Marian", sites=["encoder.self"])
@@ -154,6 +155,7 @@ class Fussy(Method):
         raise UnsuitedError(f"no {keep} heads")
 
 
+@pytest.mark.slow
 def test_methods_that_do_not_suit_the_model(points: CurvePoints, tmp_path: Path) -> None:
     """Such methods raise an error or are left out with all points, whatever was done before."""
     given = context("causal-gpt2", tmp_path)
@@ -172,6 +174,7 @@ def test_methods_that_do_not_suit_the_model(points: CurvePoints, tmp_path: Path)
         curve(trial, {"fussy": Fussy()}, [3], unsuited={}.__setitem__)
 
 
+@pytest.mark.slow
 def test_goes_on(points: CurvePoints, tmp_path: Path) -> None:
     def stop(stage: str, done: int, total: int) -> None:
         if (stage, done) == ("points", 4):
@@ -191,6 +194,7 @@ def test_goes_on(points: CurvePoints, tmp_path: Path) -> None:
         measured(tmp_path, key="another")
 
 
+@pytest.mark.slow
 def test_other_data_and_other_options_are_another_curve(tmp_path: Path) -> None:
     given = context("causal-gpt2", tmp_path)
     trial = Trial(given, given.train, scores=False)

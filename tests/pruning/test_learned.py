@@ -68,6 +68,7 @@ def test_exactly_so_many(method: Method, name: str, keep: Any, expected: dict[st
         assert selection.open is not None and list(selection.open.values()) == open_at
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("method", METHODS, ids=repr)
 def test_as_many_heads_of_every_group(method: Method) -> None:
     """One gate serves the heads at one place of all groups, so trained heads are kept heads."""
@@ -127,7 +128,7 @@ def test_no_head_at_all() -> None:
         assert selection.plan.kept_heads(loaded.heads) == []
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [L0(QUICK), Subset(QUICK)], ids=repr)
 def test_a_seed_says_it_all_and_an_impossible_budget_is_refused(
     method: Method, tmp_path: Path

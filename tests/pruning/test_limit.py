@@ -255,6 +255,7 @@ def test_a_size_out_of_reach() -> None:
         Costs(BudgetSpec(size=0.01), given, given.train).checked()
 
 
+@pytest.mark.slow
 def test_a_pruned_model_is_timed_beside_the_dense_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headcount.speed.comparison.in_turns", lambda *_: HALF)
     given, nothing = context("similarity-bert"), Compensation(fold=False, rescale=False)

@@ -105,7 +105,7 @@ def test_fisher_is_the_mean_of_squared_derivatives(name: str) -> None:
         )
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["similarity-bert", "causal-llama"])
 def test_greedy_takes_the_head_that_is_missed_least(task: str) -> None:
     given = context(task)
@@ -155,7 +155,7 @@ def test_greedy_by_score_takes_the_head_whose_score_is_missed_least(task: str) -
             assert found[head.layer_id][head.index] == pytest.approx(harm, abs=1e-5)
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize("quantity", ["loss", "score"])
 def test_a_killed_sweep_of_an_ablation_resumes(quantity: Any, tmp_path: Path) -> None:
     """Measurements are not repeated; the step's file is removed afterwards."""

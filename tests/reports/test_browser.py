@@ -179,6 +179,7 @@ def test_roles_tendencies_and_nothing_differ_without_colour(profiled: Path, open
     assert page.eval_on_selector(".cell.tendency", frame) == "none"
 
 
+@pytest.mark.slow
 def test_a_head_shows_what_it_does_next(profiled: Path, open_page: Open):
     page = open_page(profiled)
     cell = page.locator(".cell:has(.second)").first
@@ -212,7 +213,7 @@ def test_heads_that_matter_are_marked(translator: Path, open_page: Open):
     assert 0 < marked == int(page.inner_text('.chip[data-filter="matters:true"] b').split()[0])
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [390, *slow(1024, 1400)])
 @pytest.mark.parametrize("name", ["profiled", "translator"])
 def test_text_is_large_and_fits(name: str, request, open_page: Open, width: int):

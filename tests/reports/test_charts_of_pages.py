@@ -60,6 +60,7 @@ def luminance(colour: str) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
+@pytest.mark.once
 def test_every_line_can_be_seen(page: Page) -> None:
     """The contrast with the paper; on light paper, yellow and light blue have the least."""
     is_dark = page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
@@ -73,6 +74,7 @@ def test_every_line_can_be_seen(page: Page) -> None:
         assert (high + 0.05) / (low + 0.05) >= (4 if is_dark else 2), colour
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("width", [390, 768, 1280, 1920])
 def test_a_wide_chart_keeps_its_size_and_scrolls(page: Page, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 900})

@@ -23,6 +23,8 @@ from tests.reports.labelled import tables_of
 from tests.reports.run_folder import Wish, write_run
 from tests.reports.test_profile_view import TRAIT
 
+pytestmark = pytest.mark.slow
+
 SUBJECT = replace(
     TRAIT, trait="nsubj", relation="nsubj", direction="head->dependent", role="syntactic"
 )

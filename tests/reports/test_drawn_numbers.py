@@ -37,6 +37,7 @@ def scored(translator: Path) -> Analysis:
     return shared_run(translator)
 
 
+@pytest.mark.slow
 def test_offsets_of_the_most_positional_heads(run: Analysis):
     best = sorted(run.rows, key=lambda row: -row.values["positional_share"])[:6]
     figure = positional_offsets(run)

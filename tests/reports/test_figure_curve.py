@@ -24,7 +24,7 @@ def point(method: str, keep: int, is_control: bool = False) -> CurvePoint:
     )
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2, len(METHODS.own)])
 def test_nothing_is_cut_off(count: int) -> None:
     methods = list(METHODS)[:count]

@@ -62,13 +62,14 @@ def test_same_run_same_bytes(
     assert len(again) == 12 and {path.name: path.read_bytes() for path in again} == first
 
 
+@pytest.mark.slow
 def test_text_of_an_svg_is_text_and_has_no_date(drawn: tuple[Path, list[Path]]):
     (path,) = [path for path in drawn[1] if path.name == "role_map.svg"]
     text = path.read_text()
     assert "Encoder self-attention" in text and "<dc:date>" not in text
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["translator", "hostile", "roleless", "profiled"])
 @pytest.mark.parametrize("figure", FIGURES)
 def test_draws_any_run(name: str, figure: str, request: pytest.FixtureRequest):
@@ -85,6 +86,7 @@ def test_draws_any_run(name: str, figure: str, request: pytest.FixtureRequest):
             drawn.canvas.draw()
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("heads", [1, 4])
 def test_figures_of_few_heads_are_whole(tmp_path: Path, heads: int):
     """Labels larger than the map itself are not cut off."""

@@ -67,7 +67,7 @@ def data(parsed: Page) -> dict:
     return found
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["plain", "translator", "hostile", "roleless"])
 def test_parses_and_has_a_cell_per_head(name: str, request: pytest.FixtureRequest):
     folder = request.getfixturevalue(name)
@@ -93,6 +93,7 @@ def test_nothing_comes_from_outside(plain: Path):
     assert policy is not None and policy.startswith("default-src 'none'")
 
 
+@pytest.mark.slow
 def test_strings_stay_strings(hostile: Path):
     parsed = page(hostile)
     assert len([tag for tag, _ in parsed.tags if tag == "script"]) == 2
@@ -114,6 +115,7 @@ def test_says_when_there_are_no_trees_and_no_null_run(hostile: Path):
     assert NO_TREES in text and "to see how many heads would get a role" in text
 
 
+@pytest.mark.slow
 def test_no_role_is_an_answer(roleless: Path):
     text = " ".join(page(roleless).text)
     assert "None of the 6 heads shows a role or tendency." in text
@@ -142,6 +144,7 @@ def test_144_heads_with_432_long_sentences_fit_in_3_mb(tmp_path: Path):
     assert write_report(folder).stat().st_size < 3_000_000
 
 
+@pytest.mark.slow
 def test_1024_heads_fit_in_3_mb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """What each head adds to a page that is made as large ones are, 1,024 times.
 

@@ -56,6 +56,7 @@ def test_a_small_share_is_left_to_the_bars(none: float, says: bool):
     assert ("learned sink" in head_line({"attn_none": none})) == says
 
 
+@pytest.mark.slow
 def test_nothing_is_said_of_other_models(plain: Path):
     run = read_run(plain)
     assert learned_sinks(run) == ""

@@ -69,6 +69,7 @@ def first(run: Analysis, other: Analysis) -> SiteMatching:
     return match(run, other).sites[0]
 
 
+@pytest.mark.slow
 def test_a_copy_with_other_numbers_of_heads_is_matched_exactly(run: Analysis) -> None:
     other, names = shuffled(run, np.random.default_rng(1).permutation)
     found = [site for site in match(run, other).sites if site.across_layers]
@@ -127,6 +128,7 @@ def test_random_numbers_give_what_chance_gives(run: Analysis) -> None:
     assert sum(each < 0.1 for each in distances) <= 3
 
 
+@pytest.mark.slow
 def test_traits_that_come_together_are_found_and_depth_alone_is_not_enough(run: Analysis) -> None:
     random = np.random.default_rng(3)
 

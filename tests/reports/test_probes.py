@@ -97,6 +97,7 @@ def test_cards_have_the_weights_and_the_rank_of_their_head(probed: Probed) -> No
     assert probe_heads(None) == {}
 
 
+@pytest.mark.slow
 def test_every_figure_is_drawn_and_left_out_without_its_numbers(
     probed: Probed, tmp_path: Path, one_format: None
 ) -> None:

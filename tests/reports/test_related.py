@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from headcount.numbers import weight
 from headcount.pages import report_view
@@ -76,6 +77,7 @@ def test_a_trait_that_could_not_be_tested_relates_nothing():
     assert related_heads(profiles, [*profiles]) == {"enc.0.0": (), "enc.0.1": ()}
 
 
+@pytest.mark.slow
 def test_cards_name_related_heads_and_runs_without_profiles_none(profiled: Path, plain: Path):
     assert any(card.related for card in report_view(shared_run(profiled)).cards)
     assert not any(card.related for card in report_view(shared_run(plain)).cards)

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from headcount import numbers
 from headcount.pages import Given, report_view, story
 from headcount.pages.worth import effect_of, ranked
@@ -12,6 +14,7 @@ from tests.reports.run_folder import Wish, shared_run, write_run
 from tests.reports.test_profile_view import TRAIT
 
 
+@pytest.mark.slow
 def test_opening_then_starts_then_what_would_show_more(tmp_path: Path) -> None:
     run = read_run(write_run(tmp_path, Wish(importance=True)))
     view, lines = report_view(run), story(run)

@@ -63,6 +63,7 @@ def test_what_was_not_tested_comes_last_after_what_is_known(run: Analysis):
     )
 
 
+@pytest.mark.slow
 def test_none_is_never_said_where_nothing_was_tested(run: Analysis):
     nothing = untested(with_record(run, {"first": FEW, "rare": FEW}, FewTexts(texts=1, tokens=9)))
     found = headline(nothing)
@@ -83,7 +84,7 @@ def test_traits_are_named_where_several_reasons_forbade_all_tests(run: Analysis)
     assert found.startswith(f"Nothing was tested: first token ({MISSING}); rare words (at most 3 ")
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize("texts, where", [(1, "this text"), (3, "these 3 texts")])
 def test_few_texts_are_named(run: Analysis, texts: int, where: str):
     few = with_record(run, {}, FewTexts(texts=texts, tokens=9000))
@@ -95,6 +96,7 @@ def test_few_texts_are_named(run: Analysis, texts: int, where: str):
     assert lines and all(f"of {where}" in line.about for line in lines)
 
 
+@pytest.mark.slow
 def test_texts_are_counted_alike_and_those_left_out_of_tests_are_named(run: Analysis):
     few = with_record(run, {}, FewTexts(texts=5, tokens=9000, short=1))
     counts = replace(few.record.counts, sentences=6, words=0, tokens=9100)
@@ -117,6 +119,7 @@ def test_texts_much_shorter_than_the_model_takes_have_their_length_in_the_headli
     assert found.startswith("In 300 sentences of 14 tokens, ") == is_said
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     "reason, says",
     [
@@ -142,6 +145,7 @@ def test_a_role_that_was_tested_in_part_says_so(run: Analysis):
     assert why_none(some, "sink") == expected
 
 
+@pytest.mark.slow
 def test_weight_on_the_first_token_stands_on_every_card(run: Analysis):
     for card, row in zip(report_view(run).cards, run.rows, strict=True):
         assert not math.isnan(row.values["attn_first"])

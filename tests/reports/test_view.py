@@ -52,6 +52,7 @@ def test_every_role_is_counted_beside_random_weights(plain: Path, profiled: Path
         assert counts == list(map(str, each))
 
 
+@pytest.mark.slow
 def test_every_letter_of_the_map_is_in_its_legend(profiled: Path):
     """Also that of a kind that leads no head."""
     run = shared_run(profiled)
@@ -102,6 +103,7 @@ def test_the_legend_counts_verdicts_and_heads_that_matter(profiled: Path, transl
     assert [cell.head for cell in cells if cell.matters] == matter
 
 
+@pytest.mark.slow
 def test_every_head_has_a_cell_and_a_card(translator: Path):
     run = shared_run(translator)
     report = report_view(run)
@@ -129,6 +131,7 @@ def test_three_heads_to_start_with_each_with_a_reason(profiled: Path):
     assert "; the best fixed position manages " in first.why
 
 
+@pytest.mark.slow
 def test_start_with_the_head_that_is_worth_most(translator: Path):
     run = shared_run(translator)
     best = max(run.rows, key=lambda row: row.values["ablation_delta"]).head
@@ -232,6 +235,7 @@ def test_a_measure_that_is_0_for_every_head_has_no_chart(plain: Path):
     assert "Separators" in titles and kept == [each for each in titles if each != "Separators"]
 
 
+@pytest.mark.slow
 def test_a_curve_in_the_folder_says_how_many_can_be_pruned(profiled: Path):
     """The loss on the development data chooses the method, random is only a comparison."""
     losses = {("fisher", 8): (1.2, 40.0), ("fisher", 4): (1.5, 30.0), ("norm", 8): (2.0, 44.0)}

@@ -186,6 +186,7 @@ LONG = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "text", "second", "says"), LONG)
 def test_a_long_text_is_refused_before_the_model_reads_it(
     name: str, text: str, second: str | None, says: str

@@ -292,6 +292,7 @@ def test_one_question_runs_at_a_time_and_too_many_are_refused(
     assert sorted(statuses) == [200] * MAX_WAITING + [503] * 3 and set(seen) == {1}
 
 
+@pytest.mark.slow
 def test_questions_of_clients_that_left_are_neither_counted_nor_answered(
     served: Callable[..., str], filler: LiveModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -347,6 +348,7 @@ def test_it_listens_on_this_machine_only_by_default() -> None:
     address.socket.close()
 
 
+@pytest.mark.slow
 def test_opening_a_model_with_a_plan(tmp_path: Path) -> None:
     folder = saved.bert(tmp_path / "bert")
     live = open_model(str(folder))
@@ -374,6 +376,7 @@ def test_opening_a_pruned_model_opens_the_dense_one(tmp_path: Path) -> None:
         open_model(str(pruned))
 
 
+@pytest.mark.slow
 def test_opening_a_run_shows_what_heads_do(tmp_path: Path) -> None:
     folder = saved.bert(tmp_path / "bert")
     run = write_run(tmp_path / "run", Wish(layers=2, heads=3, profiles=True))

@@ -23,6 +23,7 @@ def prompts(loaded: Loaded) -> tuple[Prompt, ...]:
     return Prompts(loaded, read_tasks(), SkillOptions(prompts=5)).all
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step_bytes", [2**30, 9_000])
 def test_effects_are_those_of_a_model_patched_head_by_head(
     loaded: Loaded,

@@ -76,6 +76,7 @@ def test_one_that_fails_is_a_sentence_and_the_others_stay(
         scored(Last, loaded, Corpus(TEXTS), 0)
 
 
+@pytest.mark.slow
 def test_ours_are_kept_if_one_fails(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Last, "does", "")
     found = skills(loaded, Corpus(TEXTS), OPTIONS, own=[Last])

@@ -50,7 +50,7 @@ def test_every_mode_batch_and_length_is_run() -> None:
     assert three.dense.flops == 3 * one.dense.flops
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["MarianMTModel", "BartForSequenceClassification"])
 def test_encoder_decoders(name: str) -> None:
     dense = loaded(name)

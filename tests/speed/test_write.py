@@ -5,6 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from headcount.core import styled
 from headcount.speed import Case, Cost, Machine, Size, Speed, Timing, write_speed
@@ -62,6 +63,7 @@ def test_a_panel_for_each_mode_and_length() -> None:
     assert ticks == ["1", "4"]
 
 
+@pytest.mark.slow
 def test_files(tmp_path: Path) -> None:
     write_speed(speed(), ("base", "small"), tmp_path / "out", {"arguments": {"rounds": 3}})
     files = {path.name for path in (tmp_path / "out").iterdir()}

@@ -9,6 +9,7 @@ from headcount.statistics import shrunken
 from tests.textbook import statistics as textbook
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.floats(-1, 1), st.floats(0.01, 0.5)), min_size=4, max_size=13),
 )

@@ -70,7 +70,7 @@ def test_the_sweep_finds_what_the_blocks_find(
             )
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize("strip", [200, 2**18])
 @pytest.mark.parametrize("name", ["long", "padding on the right", "one token"])
 def test_the_sweep_gives_the_same_bits_with_any_number_of_threads(

@@ -85,6 +85,7 @@ def test_gates_of_nested_taps_multiply_and_the_inner_listener_hears(name: str) -
     assert heard_by == ["inner"] * len(anatomy.layers)
 
 
+@pytest.mark.once
 @OWN
 def test_a_head_is_gated_by_its_name(name: str) -> None:
     """A gate of 0 equals zeros in the head's columns of the output projection."""

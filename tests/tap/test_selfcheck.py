@@ -48,6 +48,7 @@ def test_finds_the_heads_that_output_attentions_has(name: str):
     assert max(anatomy.differences.values()) <= 1e-5
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_finds_learned_sinks_layer_by_layer(dtype: torch.dtype):
     model: Any = tiny.gpt_oss()
@@ -127,6 +128,7 @@ def test_an_encoder_whose_configuration_has_a_decoder():
     assert set(examine(model).heads.counts) == {"encoder.self"}
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("name", ["bert", "albert", "gemma2", "t5"])
 def test_examining_leaves_no_trace(name: str, training: bool):
@@ -164,6 +166,7 @@ def test_refuses_a_model_without_attention():
         examine(model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sdpa", "eager"])
 def test_models_that_compare_the_name_stay_sparse(name: str):
     """With a name that it does not know, the model would attend to all keys."""
@@ -254,6 +257,7 @@ def test_an_adapter_must_be_merged_before_heads_are_cut_out():
         compact(model, Plan({"decoder.self": {0: (0, 1, 2)}}))
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     "config",
     [
@@ -272,6 +276,7 @@ def test_adapters_of_other_kinds_are_named_too(config: peft.PeftConfig):
         compact(model, Plan({"decoder.self": {0: (0, 1, 2)}}))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing.:FutureWarning")
 def test_a_rotation_in_front_of_the_output_projection_is_gated_but_has_no_norms():
     """OFT rotates what enters W_O: gates are those of the merged model, W_O is refused."""
@@ -535,7 +540,7 @@ def test_takes_a_function_for_a_listener():
     assert heard[0].weights_BHQK.shape == (3, 5, 7, 7)
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bart", "t5"])
 def test_a_classifier_with_a_decoder_is_examined_through_its_body(kind: str) -> None:
     """BART's classifier needs ends of sentences and makes the decoder's inputs from the source."""
@@ -612,6 +617,7 @@ def test_a_setting_that_the_older_flag_contradicts_stays() -> None:
         cudnn.conv.fp32_precision = before
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fast_products")
 def test_checks_compute_in_float32_where_faster_products_are_set() -> None:
     """Rounding to TF32 would look like a model that the tap changes."""

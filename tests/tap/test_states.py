@@ -71,6 +71,7 @@ def is_normed(model: PreTrainedModel, state: Tensor, normed: Tensor) -> bool:
 # ------------------------------------------------------------------ hidden states
 
 
+@pytest.mark.once
 @EVERY
 def test_hidden_states_are_those_of_transformers(name: str) -> None:
     model, anatomy = examined(name)

@@ -105,6 +105,7 @@ def _listener(function: Callable[[Block], None]) -> FunctionListener:
 # ------------------------------------------------------------------ it changes nothing
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(("name", "side"), [*SIDES, *OWN_SIDES])
 def test_outputs_are_those_of_the_stock_model(name: str, side: str):
     model, anatomy = examined(name)
@@ -240,6 +241,7 @@ def test_weights_in_float32(name: str, sharpened: bool):
     maps.assert_equal_stock(atol=1e-5 if sharpened else 1e-6)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", tiny.MODELS)
 def test_blocks_of_any_size_give_the_same(name: str):
     model, anatomy = examined_double(name)
@@ -305,6 +307,7 @@ def _double(batch: dict[str, Tensor]) -> dict[str, Tensor]:
     return {key: each.double() if each.is_floating_point() else each for key, each in batch.items()}
 
 
+@pytest.mark.slow
 def test_albert_calls_one_module_and_has_three_layers():
     model, anatomy = examined("albert")
     assert [(layer.layer, layer.call) for layer in anatomy.layers] == [(0, 0), (1, 1), (2, 2)]
@@ -373,6 +376,7 @@ def _hooked(model: PreTrainedModel, anatomy: Anatomy, gates: Gates) -> Iterator[
             handle.remove()
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", tiny.TAPPED)
 def test_a_gate_of_0_takes_the_head_from_the_output_projection(name: str):
     model, anatomy = examined(name)

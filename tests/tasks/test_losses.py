@@ -92,6 +92,7 @@ def test_next_tokens_of_long_texts_are_all_predicted() -> None:
     check_pieces(loaded, task, 11, start=[start])
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("start", [(), ("[CLS]",), ("[gMASK]", "<sop>")])
 @pytest.mark.parametrize("wanted", [True, False])
 def test_every_piece_begins_as_the_tokenizer_begins_a_text(

@@ -114,6 +114,7 @@ def test_a_draw_is_of_its_seed_and_a_task_that_is_no_larger_is_itself() -> None:
     assert drawn(task, task.num_examples) is task
 
 
+@pytest.mark.slow
 def test_a_sweep_over_some_examples() -> None:
     loaded, task = TASKS["translation-Marian"]()
     few = drawn(task, 4)

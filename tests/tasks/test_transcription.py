@@ -55,6 +55,7 @@ def test_losses_are_those_of_transformers(loaded: Loaded, task: Transcription) -
         )
 
 
+@pytest.mark.slow
 def test_recordings_do_not_depend_on_their_batch(loaded: Loaded, task: Transcription) -> None:
     together, alone = evaluate(loaded.model, task, 10**6), evaluate(loaded.model, task, 1)
     np.testing.assert_allclose(together.loss_N, alone.loss_N, rtol=1e-5)

@@ -8,7 +8,7 @@ from headcount.pruning import method
 from headcount.testing import Outcome, parametrize
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @parametrize(method("auto"), method("ablation", step=1.0))
 def test_a_method(check: Callable[[], Outcome]) -> None:
     check()

@@ -22,7 +22,7 @@ def test_the_registry_has_all_of_ours() -> None:
     assert [SKILL_CLASSES[name].entry() for name in SKILLS] == [*SKILLS.values()]
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @parametrize(SKILL_CLASSES["induction"], heads=COPYING)
 def test_induction(check: Callable[[], Outcome]) -> None:
     check()
@@ -34,7 +34,7 @@ def test_the_previous_token(check: Callable[[], Outcome]) -> None:
     check()
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @parametrize(SKILL_CLASSES["duplicate_token"], heads=[])
 def test_an_earlier_copy(check: Callable[[], Outcome]) -> None:
     check()

@@ -72,7 +72,7 @@ def test_nothing_is_left_where_the_user_is(tmp_path: Path, monkeypatch: pytest.M
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TASKS)
 def test_every_task_learns_in_a_copy(name: str) -> None:
     loaded, task = small.TASKS[name]()
@@ -198,6 +198,7 @@ def test_a_killed_fine_tuning_resumes(tmp_path: Path) -> None:
         assert torch.equal(weight, resumed.loaded.model.state_dict()[name]), name
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 def test_what_is_frozen_stays(optimizer: str) -> None:
     loaded, task = small.TASKS["translation-M2M100"]()

@@ -64,6 +64,7 @@ def test_by_definition(targets: Targets, rows: int, monkeypatch: pytest.MonkeyPa
         )
 
 
+@pytest.mark.slow
 @given(
     smoothing=st.floats(0, 0.9),
     distilled=st.floats(0, 1),

@@ -44,6 +44,7 @@ def test_a_folder_of_recordings_gives_heads_and_word_times(
     assert status == 2 and "Name another with --write." in errors
 
 
+@pytest.mark.slow
 def test_known_word_times_measure_lists(whisper: Path, sound: Path, tmp_path: Path) -> None:
     words, out = speech.words_ctm(tmp_path / "words.ctm"), tmp_path / "out"
     status, output, errors = headcount("align", whisper, sound, "--words", words, "--out", out)

@@ -29,6 +29,7 @@ def loaded(whisper: Path) -> Loaded:
     return hc.load(whisper)
 
 
+@pytest.mark.slow
 def test_times_are_those_of_transformers(loaded: Loaded, sound: Path) -> None:
     """By the function with which `generate` reads times of tokens, from the model's own maps."""
     forcing, attentive = Forcing(loaded), cast("Any", loaded.model)
@@ -104,6 +105,7 @@ SOUNDS: dict[str, tuple[Any, int]] = {
 """Why a recording is left out, with its samples."""
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("why", SOUNDS)
 def test_sound_that_cant_be_used_is_left_out_and_counted(
     loaded: Loaded, tmp_path: Path, why: str

@@ -59,6 +59,7 @@ def test_rare_words_are_in_the_picture(subject: Subject, tokens: Tokens) -> None
         pictured(subject, tokens, ["the", "zebra"], 0)
 
 
+@pytest.mark.slow
 def test_planted_groups_lie_apart_and_noise_does_not(
     subject: Subject, tokens: Tokens, tmp_path: Path
 ) -> None:

@@ -114,6 +114,7 @@ def test_states_that_predict(subject: Subject, tokens: Tokens, tmp_path: Path) -
             )
 
 
+@pytest.mark.once
 def test_an_interrupted_pass_resumes_to_the_same_numbers(
     subject: Subject, tokens: Tokens, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

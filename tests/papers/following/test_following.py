@@ -27,7 +27,7 @@ from headcount.vocabulary import IMAGES
 from tests import pictures, saved
 from tests.textbook import prunability as textbook
 
-pytestmark = pytest.mark.usefixtures("one_format")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_format")]
 
 TEXTS = [
     "the cat sat on the mat .",
@@ -92,7 +92,6 @@ def test_only_the_planted_head_changes(once: Followed, tmp_path: Path) -> None:
     assert Followed.read(tmp_path) == found
 
 
-@pytest.mark.slow
 def test_equal_checkpoints_agree_from_the_first_on(tmp_path: Path, training: list[Path]) -> None:
     twin = tmp_path / "checkpoint-99"
     copytree(training[0], twin)
@@ -103,7 +102,6 @@ def test_equal_checkpoints_agree_from_the_first_on(tmp_path: Path, training: lis
     assert one.across_halves <= 1
 
 
-@pytest.mark.slow
 def test_a_killed_run_resumes_to_the_same_numbers(
     once: Followed, training: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,7 +160,6 @@ def test_the_tokenizer_of_the_training_serves_its_checkpoints(
     rmtree(folder)
 
 
-@pytest.mark.slow
 def test_bad_lists_are_refused(training: list[Path], tmp_path: Path) -> None:
     with pytest.raises(InputError, match="at least 2 checkpoints to compare, got 1"):
         followed(training[:1])
@@ -179,7 +176,6 @@ def test_bad_lists_are_refused(training: list[Path], tmp_path: Path) -> None:
         FollowOptions(within=0.0)
 
 
-@pytest.mark.slow
 def test_another_tokenizer_is_refused(training: list[Path], tmp_path: Path) -> None:
     other = tmp_path / "checkpoint-8"
     copytree(training[0], other)
@@ -193,7 +189,6 @@ def test_another_tokenizer_is_refused(training: list[Path], tmp_path: Path) -> N
         followed([training[0], other])
 
 
-@pytest.mark.slow
 def test_prunability_is_its_definition(training: list[Path]) -> None:
     loaded = load(training[2])
     task = build(loaded)

@@ -53,6 +53,7 @@ def test_batches_come_again(
     assert other.ids(1, 9, part_EP) != again.ids(1, 9, part_EP)
 
 
+@pytest.mark.slow
 def test_probabilities_by_hand() -> None:
     """Two merges in a row: none with probability p, one with (1-p)p, both with (1-p)^2."""
     p, rows = 0.4, Rows(("text",), [("ab",)])

@@ -19,7 +19,7 @@ from headcount.papers.pretraining.trainer import (
 from headcount.tasks import build
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["translation", "causal-lm"])
 def test_the_better_one(
     task: str, tokenizer: PreTrainedTokenizerFast, pairs: Rows, tmp_path: Path

@@ -120,7 +120,7 @@ def test_resumed_is_unbroken(objective: str, pairs: Rows, tmp_path: Path) -> Non
     assert again.result.steps == whole.result.steps, "resuming a finished one changes nothing"
 
 
-@pytest.mark.once
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["translation", "masked-lm", "causal-lm"])
 def test_the_loss_is_a_mean_over_what_is_predicted(
     objective: str, pairs: Rows, tmp_path: Path
@@ -329,6 +329,7 @@ def test_infinite_numbers(pairs: Rows, tmp_path: Path) -> None:
     assert (last["step"], last["epoch"]) == (read["steps"], 2)
 
 
+@pytest.mark.slow
 def test_diverged(pairs: Rows, tmp_path: Path) -> None:
     """The first non-finite loss ends the training, even between two logging steps."""
     recipe = replace(TINY, peak=1e30, warmup=1)
@@ -362,6 +363,7 @@ def test_full_disk(pairs: Rows, tmp_path: Path) -> None:
     assert (out / "model.safetensors").exists()
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"other")])
 def test_a_checkpoint_that_lacks_its_optimizer_is_not_resumed(
     damage: Callable[[Path], object], pairs: Rows, tmp_path: Path

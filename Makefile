@@ -12,7 +12,7 @@ demo: .venv/installed  ## what the heads of our own translation model do and are
 test: lint  ## what must hold every day: ruff, then pyright and the docs beside pytest
 	$(MAKE) --jobs 2 docs types pytest
 
-test-all: test slow-1 slow-2 slow-3  ## and the tests that are slow
+test-all: test slow-1 slow-2 slow-3 slow-4  ## and the tests that are slow
 
 lint: .venv/installed
 	$(BIN)/ruff format --check .
@@ -26,11 +26,11 @@ pytest: .venv/installed  ## all but the slow ones, in a process for every core, 
 
 PROCESSES := --numprocesses auto --maxprocesses 8 --dist loadfile
 
-slow-%: .venv/installed  ## a third of the slow tests: make slow-1, make slow-2, make slow-3
+slow-%: .venv/installed  ## a quarter of the slow tests: make slow-1 to make slow-4
 	$(ON) $(BIN)/pytest -m slow --part $* $(PROCESSES)
 
 # For its time, CI takes one of these by the commit's hash. Each can be made by hand.
-TURNS := versions kernels slow-1 slow-2 slow-3 truth
+TURNS := versions kernels slow-1 slow-2 slow-3 slow-4 truth
 COMMIT = $(shell git rev-parse --short=7 HEAD)
 
 # Tests as on one of four machines, the one of a commit: make test ON='$(MACHINE)'

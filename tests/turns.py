@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-PARTS = 3
+PARTS = 4
 """Number of parts of the slow tests, which take turns."""
 
 RELATIVES = {

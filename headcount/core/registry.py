@@ -77,7 +77,13 @@ class Registry(Generic[Thing]):
             InputError: If there is none; the error lists all.
             PluginError: If a plug-in can't be imported, or has something else under this name.
         """
-        check_known(self.noun, name, self, "(one of {})")
+        known = self.names()
+        if not known:
+            raise InputError(
+                f"Expected {self.noun} that a plug-in brings, got {name!r}, and no plug-in brings "
+                "any. Name its file (--plugin FILE), or install it."
+            )
+        check_known(self.noun, name, known, "(one of {})")
         if name in self.own:
             return _object(self.own[name])
         if name in self._given:

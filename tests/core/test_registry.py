@@ -168,6 +168,14 @@ def star() -> type[Shape]:
     return Star
 
 
+def test_a_family_of_plug_ins_alone_says_how_to_name_one() -> None:
+    empty: Registry[type[Shape]] = Registry("shapes-of-others", "a shape", {})
+    with pytest.raises(
+        InputError, match=r"a shape that a plug-in brings, got 'cube'.*--plugin FILE"
+    ):
+        empty["cube"]
+
+
 def test_what_is_registered_is_found() -> None:
     first = star()
     assert SHAPES["star"] is first

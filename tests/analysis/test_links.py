@@ -222,7 +222,7 @@ def test_a_planted_head_is_found_and_its_words_are_read_without_their_code(
     assert all(each.arcs for each in read.examples["enc.1.2"])
     page = unescape(write_report(tmp_path).read_text(encoding="utf-8"))
     for said in (
-        "<dt>Links</dt><dd>enc.1.2 finds the pear of an apple (planted) in ",
+        "<b>Links:</b> enc.1.2 finds the pear of an apple (planted) in ",
         "Links: a head for each kind",
         "planted: From a word to what one head looks at; Someone, 1999; from",
         "planted, apple → pear",

@@ -344,6 +344,8 @@ def _run(arguments: list[str]) -> int:
         plain_console().print(f"{QUESTION}\n\n{EXAMPLES}")
         return 2
     errors, options = plain_console(stderr=True), set[str]()
+    if words[0] in capability_registry().own:
+        import_module("tyro")  # while a signal ends the process at once
     with stoppable() as stop:
         try:
             load_plugins()

@@ -101,9 +101,9 @@ def test_a_masked_model_gets_a_mask_for_each_token() -> None:
         assert [each.token for each in row.readings] == [*tokens]
 
 
-def test_a_label_by_its_name_or_number() -> None:
-    held = loaded(LABELS)
-    held.config.id2label = {0: "bad", 1: "fair", 2: "2"}
+def test_a_label_by_its_name_or_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = loaded(LABELS)  # other tests read it, too
+    monkeypatch.setattr(held.config, "id2label", {0: "bad", 1: "fair", 2: "2"})
     for target, label in [("fair", 1), ("0", 0), ("2", 2)]:
         (row,) = case(held, "The old dog", target, "bad" if label else "fair").rows
         assert row.readings[0] == Reading(None, label, 1.0) and row.last == 0

@@ -310,6 +310,8 @@ def main(arguments: list[str] | None = None) -> int:
     words, plugins = _without_plugins(sys.argv[1:] if arguments is None else arguments)
     # A server runs no code that its own command line does not name.
     only = NO_PLUGINS in words or next((e for e in words if e[:1] != "-"), "") == "serve"
+    if {*words} & {*capability_registry().own}:
+        import_module("tyro")  # while a signal ends the process at once
     try:
         with listing(plugins, only):
             return _run(words)
@@ -344,8 +346,6 @@ def _run(arguments: list[str]) -> int:
         plain_console().print(f"{QUESTION}\n\n{EXAMPLES}")
         return 2
     errors, options = plain_console(stderr=True), set[str]()
-    if words[0] in capability_registry().own:
-        import_module("tyro")  # while a signal ends the process at once
     with stoppable() as stop:
         try:
             load_plugins()

@@ -37,7 +37,7 @@ class Path:
     kind: str
     """`query`, `key` or `logit`."""
     share: float
-    """Of the target's score above its mean, or of what is predicted."""
+    """The share of the target's score above its mean, or of what is predicted."""
 
 
 def paths_of(found: Explained) -> list[Path]:

@@ -135,7 +135,7 @@ class Program(Planting):
     site: str = "decoder.self"
 
     def __post_init__(self) -> None:
-        """Check that heads can do what they are said to do.
+        """Check that weights can do what is asked of the heads.
 
         Raises:
             ValueError: As in `Planting`; for a head of another site, a copy that nobody tells, a

@@ -1,4 +1,3 @@
-from .architectures import Family as Family
 from .checking import check_effect as check_effect
 from .checking import check_measure as check_measure
 from .checking import check_method as check_method
@@ -22,6 +21,7 @@ from .planted import tokenizer as tokenizer
 from .programs import BITS as BITS
 from .programs import PUNCTUATION as PUNCTUATION
 from .programs import SHARE as SHARE
+from .programs import Family as Family
 from .programs import Kind as Kind
 from .programs import Planted as Planted
 from .programs import Program as Program

@@ -3,18 +3,14 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, final
+from typing import Any, final
 
 import transformers as hf
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.core import LayerId
-from headcount.testing.programs import BITS, Planting
-
-Family = Literal["gpt2", "llama", "grouped", "encoder", "translator"]
-"""GPT-2; Llama, without and with grouped queries; RoBERTa with normalisation before attention;
-Blenderbot, an encoder-decoder."""
+from headcount.testing.programs import BITS, Family, Planting
 
 HEAD_DIM = 64
 POSITIONS = 64

@@ -1,6 +1,7 @@
 """The models that checks ask about: planted ones, and random ones of the same sizes."""
 
 from functools import cache
+from typing import Literal
 
 import torch
 from torch import nn
@@ -8,10 +9,10 @@ from transformers import PreTrainedModel
 
 from headcount.core import Head
 from headcount.models import Loaded
-from headcount.testing.architectures import ARCHITECTURES, POSITIONS, Family, sizes_of
+from headcount.testing.architectures import ARCHITECTURES, POSITIONS, sizes_of
 from headcount.testing.known import Known
 from headcount.testing.planted import planted_model, tokenizer
-from headcount.testing.programs import Planted, Program
+from headcount.testing.programs import Family, Planted, Program
 
 FAMILIES: tuple[Family, ...] = ("gpt2", "encoder")
 """A decoder and an encoder."""
@@ -23,7 +24,7 @@ _SPREAD = 0.3
 """Standard deviation of random weights, with which attention is far from uniform."""
 
 
-def _program(site: str, ahead: int) -> Program:
+def _program(site: Literal["decoder.self", "encoder.self"], ahead: int) -> Program:
     """Two heads that a task needs, one in each layer, two that only look, and four that are idle.
 
     The heads that are needed say that a later token has a bit of the one they look at.
@@ -34,7 +35,7 @@ def _program(site: str, ahead: int) -> Program:
         Planted(Head(site, 0, 3), "first", "silent", 1),
         Planted(Head(site, 1, 0), "punctuation", "silent", 3),
     )
-    return Program(planted, layers=2, is_causal=site == "decoder.self", site=site)
+    return Program(planted, layers=2, site=site)
 
 
 def program_of(family: Family) -> Program:

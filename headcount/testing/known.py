@@ -19,9 +19,8 @@ from headcount.importance import Options, assess
 from headcount.models import Loaded
 from headcount.results import Analysis
 from headcount.tasks import CausalLanguageModelling, Task, TokenClassification
-from headcount.testing.architectures import Family
 from headcount.testing.planted import planted_model
-from headcount.testing.programs import Planted, Program, counts, word, written
+from headcount.testing.programs import Family, Planted, Program, counts, word, written
 
 Named = tuple[str, int | None]
 """A role, and the offset of a positional one."""

@@ -16,11 +16,11 @@ from headcount.core import LayerId, amount
 from headcount.corpora import Corpus
 from headcount.measures import MEASURES, REGISTRY, Sums
 from headcount.models import Loaded
-from headcount.testing.architectures import Family
 from headcount.testing.checks import LeftOut, check, expect, expect_same
 from headcount.testing.examples import FAMILIES, at_random, made_at_random
 from headcount.testing.known import Known
 from headcount.testing.laws import leaving_no_trace
+from headcount.testing.programs import Family
 from headcount.testing.sums_laws import assert_adds, assert_neutral, assert_round_trip
 from headcount.testing.wording import expect_words
 from headcount.vocabulary import TEXTS, ColumnEntry

@@ -26,7 +26,6 @@ from headcount.testing.architectures import (
     HEAD_DIM,
     POSITIONS,
     TURN,
-    Family,
     Projections,
     sizes_of,
 )
@@ -36,6 +35,7 @@ from headcount.testing.programs import (
     PUNCTUATION,
     RARITY,
     SHARE,
+    Family,
     Planted,
     Program,
     vocabulary,
@@ -84,11 +84,10 @@ def planted_model(
             that turns places can be told apart, and up to 150 of them.
 
     Raises:
-        ValueError: If the program is none for the family.
+        ValueError: If the family can't run the program.
     """
-    sites = {"encoder": "encoder.self", "translator": "decoder.cross"}
-    if program.site != sites.get(family, "decoder.self"):
-        raise ValueError(f"Expected a program for {family}, got one of {program.site}.")
+    if family not in program.families:
+        raise ValueError(f"Expected one of {', '.join(program.families)}, got {family}.")
     sizes, kind = sizes_of(program, positions), ARCHITECTURES[family]
     model = kind.built(program, sizes)
     rng = np.random.default_rng((3, seed))

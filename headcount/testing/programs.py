@@ -21,7 +21,7 @@ So the loss with any set of heads removed follows from the program alone, withou
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, final
+from typing import Any, ClassVar, Literal, final, get_args
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -34,6 +34,9 @@ rarest token, of several the first; all tokens alike; the token after the earlie
 like its own, by what a head that tells has written there; the previous token, for one that copies;
 nothing with a name."""
 Purpose = Literal["needed", "backup", "noise", "undo", "silent", "idle"]
+Family = Literal["gpt2", "llama", "grouped", "encoder", "translator"]
+"""GPT-2; Llama, without and with grouped queries; RoBERTa with normalisation before attention;
+Blenderbot, an encoder-decoder."""
 
 PAYLOAD = 7
 """Number of bits of a token that are even at random."""
@@ -77,6 +80,9 @@ class Planted:
 class Planting:
     """Heads of a model and what they do; all others are idle."""
 
+    kinds: ClassVar[tuple[Kind, ...]]
+    """What its heads can look at."""
+
     planted: tuple[Planted, ...]
     """Every head that is not idle by default."""
     layers: int = 4
@@ -86,8 +92,9 @@ class Planting:
         """Check what no weights can be.
 
         Raises:
-            ValueError: For a head that is not in the model or is planted twice, a bit that no token
-                has, a label without evidence or evidence without a label, and an offset too far.
+            ValueError: For a head that is not in the model or is planted twice, a kind or a purpose
+                that there is not, a bit that no token has, a label without evidence or evidence
+                without a label, and an offset that is too far or of another kind.
         """
         found = set[Head]()
         for each in self.planted:
@@ -98,6 +105,9 @@ class Planting:
             if head in found:
                 raise ValueError(f"Expected one thing that {head} does, got two. Name it once.")
             found.add(head)
+            for word, words in ((each.kind, self.kinds), (each.purpose, get_args(Purpose))):
+                if word not in words:
+                    raise ValueError(f"Expected one of {', '.join(words)}, got {word} of {head}.")
             if not all(0 <= bit < BITS for bit in bits):
                 raise ValueError(f"Expected bits from 0 to {BITS - 1}, got {bits}. Choose another.")
             if (each.label is None) != (each.evidence == 0):
@@ -109,6 +119,11 @@ class Planting:
                 raise ValueError(
                     f"Expected an offset of at most {FARTHEST}, got {each.offset} of {head}. "
                     "Places are told apart by half a turn."
+                )
+            if each.offset and each.kind != "offset":
+                raise ValueError(
+                    f"Expected an offset of the kind offset only, got {each.offset} of {head}, "
+                    f"which is of the kind {each.kind}. Leave it out."
                 )
 
     @cached_property
@@ -131,21 +146,37 @@ class Planting:
 class Program(Planting):
     """Heads of a language model or an encoder, what they look at, and what that is worth."""
 
-    is_causal: bool = True
-    site: str = "decoder.self"
+    kinds = ("offset", "first", "punctuation", "rare", "mean", "copy", "tell", "idle")
+    site: Literal["decoder.self", "encoder.self"] = "decoder.self"
 
     def __post_init__(self) -> None:
         """Check that weights can do what is asked of the heads.
 
         Raises:
-            ValueError: As in `Planting`; for a head of another site, a copy that nobody tells, a
-                gate that its kind has not, and writers of a label that do not fit each other.
+            ValueError: As in `Planting`; for a head of another site, one of a language model that
+                looks ahead, a copy that nobody tells or in an encoder, a gate that its kind has
+                not, and writers of a label that do not fit each other.
         """
         super().__post_init__()
         telling = [each.head.layer for each in self.planted if each.kind == "tell"]
         for each in self.planted:
             if each.head.site != self.site:
                 raise ValueError(f"Expected heads of {self.site}, got {each.head}. Set site=.")
+            if self.is_causal and each.offset > 0:
+                raise ValueError(
+                    f"Expected a head that looks back or at its own token, got the offset "
+                    f"{each.offset} of {each.head}. Plant it in an encoder."
+                )
+            if each.kind == "copy" and not self.is_causal:
+                raise ValueError(
+                    f"Expected a copy in a language model, got {each.head}. In an encoder the next "
+                    "token is always the best match: plant an offset of 1."
+                )
+            if each.reads_told:
+                raise ValueError(
+                    f"Expected a head that reads a bit of its key, got {each.head}, which reads "
+                    "what is told there. Plant one of the kind copy."
+                )
             if each.is_gated and each.kind != "offset":
                 raise ValueError(
                     f"Expected a gated head of the kind offset, got {each.kind}. Other kinds look "
@@ -158,6 +189,16 @@ class Program(Planting):
                 )
         for label in self.labels:
             _check_writers(label, self.writers(label))
+
+    @property
+    def families(self) -> tuple[Family, ...]:
+        """The architectures that run it."""
+        return ("gpt2", "llama", "grouped") if self.is_causal else ("encoder",)
+
+    @property
+    def is_causal(self) -> bool:
+        """Whether it is of a language model."""
+        return self.site == "decoder.self"
 
     @property
     def needed(self) -> frozenset[Head]:

@@ -24,7 +24,6 @@ CASES = 400
 PROGRAM = Program(
     (Planted(Head("encoder.self", 1, 2), "punctuation", "needed", 1, 1, 3.0),),
     layers=2,
-    is_causal=False,
     site="encoder.self",
 )
 """A head that looks at the only punctuation mark, which is put where a link ends."""

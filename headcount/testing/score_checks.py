@@ -13,11 +13,11 @@ from jaxtyping import Float
 from headcount.core import Progress, silent
 from headcount.importance import DENSE, SCORES, Options, Score, assess
 from headcount.tasks import Task
-from headcount.testing.architectures import Family
 from headcount.testing.checks import Failed, LeftOut, check, expect, expect_same
 from headcount.testing.examples import FAMILIES, at_random, made_at_random, planted
 from headcount.testing.known import Known, auroc
 from headcount.testing.laws import leaving_no_trace
+from headcount.testing.programs import Family
 from headcount.testing.wording import expect_words, shown
 from headcount.vocabulary import WORTH
 

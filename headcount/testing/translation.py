@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from headcount.core import Head
-from headcount.testing.programs import BITS, Planted, Planting, drawn, sigmoid, softplus
+from headcount.testing.programs import BITS, Family, Planted, Planting, drawn, sigmoid, softplus
 
 Pair = tuple[Int[np.ndarray, "token bit"], Int[np.ndarray, "token bit"]]
 """Bits of the tokens of a source and of its target, which are equally many."""
@@ -26,6 +26,8 @@ class Translation(Planting):
     """
 
     site: ClassVar[str] = "decoder.cross"
+    families: ClassVar[tuple[Family, ...]] = ("translator",)
+    kinds = ("offset", "tell", "idle")
 
     def read(self, planted: Planted, pair: Pair) -> Float[np.ndarray, " token"]:
         """What a head reads at every token of the target; 0 of the start of the target."""

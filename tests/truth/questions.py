@@ -335,7 +335,7 @@ def replaced(known: Known) -> Iterator[Answer]:
     if not named or any(each.kind == "copy" for each in named):
         return
     one = named[0]
-    other = replace(one, kind="punctuation" if one.kind != "punctuation" else "first")
+    other = replace(one, offset=0, kind="punctuation" if one.kind != "punctuation" else "first")
     planted = tuple(other if each is one else each for each in known.program.planted)
     program = replace(known.program, planted=planted)
     second = replace(known, program=program, model=planted_model(program, known.family, known.seed))

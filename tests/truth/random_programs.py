@@ -94,7 +94,7 @@ def drawn_program(
     depth = int(rng.integers(layers[0], layers[1] + 1))
     most = 6 if is_causal else 4
     drawing = Drawing(rng, site, depth, heads, kinds if is_causal else kinds[:-1], most)
-    return Program(drawing.planted(), depth, heads, is_causal, site)
+    return Program(drawing.planted(), depth, heads, site)
 
 
 def drawn(seed: int, family: Family, texts: int = 100, layers: tuple[int, int] = (2, 4)) -> Known:

@@ -94,6 +94,7 @@ from .recordings import RECORDED as RECORDED
 from .recordings import Recording as Recording
 from .recordings import UnusableError as UnusableError
 from .recordings import as_flac as as_flac
+from .recordings import bare as bare
 from .recordings import check_reads_sound as check_reads_sound
 from .recordings import read_recordings as read_recordings
 from .recordings import read_transcripts as read_transcripts

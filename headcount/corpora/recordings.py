@@ -5,9 +5,13 @@ A folder has sound files, each beside a text file of its name (`a.wav`, `a.txt`)
 channel and resampled to the model's rate.
 """
 
+import hashlib
 import io
+import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import final
 
@@ -31,6 +35,8 @@ RECORDED: ColumnSpec = {
 """The columns of a table of recordings, with other names that they may have."""
 SILENT = 1e-4
 """Largest magnitude of samples that are silence: −80 dB."""
+BEATS = 10
+"""Number of stretches of a second, whose loudness says where a long recording is cut."""
 
 
 class UnusableError(Exception):
@@ -40,7 +46,7 @@ class UnusableError(Exception):
 @final
 @dataclass(frozen=True)
 class Recording:
-    """A recording with its transcript."""
+    """A recording with its transcript, or a piece of a long one."""
 
     name: str
     """What word times name it by: its file's name without the ending; of a data set, `name`, `id`
@@ -48,11 +54,22 @@ class Recording:
     path: Path
     text: str
     speaker: str = ""
+    start: float = 0.0
+    """Second of the file at which it begins."""
+    seconds: float | None = None
+    """Its length, if it is a piece of the file."""
+    first_word: int = 0
+    """Number of words of the file before it."""
 
     @property
     def words(self) -> list[str]:
         """The words of the transcript, between blanks."""
         return self.text.split()
+
+    @property
+    def label(self) -> str:
+        """What reports call it."""
+        return self.name if self.seconds is None else f"{self.name} from {self.start:.0f} s"
 
     def samples(self, rate: int, seconds: float) -> tuple[Float[np.ndarray, " sample"], str]:
         """The sound at a rate, and what was done to it; nothing if it had that rate.
@@ -69,18 +86,18 @@ class Recording:
 
         if not self.words:
             raise UnusableError("has an empty transcript")
-        try:
+        with _reading():
             about = soundfile.info(self.path)
-            if about.frames / about.samplerate > seconds:
+            if (self.seconds or about.frames / about.samplerate) > seconds:
                 raise UnusableError(f"is longer than {seconds:g} s: cut it at pauses")
-            found_NC, own_rate = soundfile.read(self.path, dtype="float32", always_2d=True)
-        except (soundfile.SoundFileError, RuntimeError, OSError, ZeroDivisionError) as error:
-            raise UnusableError(f"can't be read as sound ({reason(error)})") from error
+            own_rate = about.samplerate
+            first, number = round(self.start * own_rate), round((self.seconds or 0) * own_rate)
+            found_NC, _ = soundfile.read(
+                self.path, number or -1, first, dtype="float32", always_2d=True
+            )
         if not len(found_NC):
             raise UnusableError("lasts 0 seconds")
-        if not np.isfinite(found_NC).all():
-            raise UnusableError("has samples that are no numbers")
-        samples_N = found_NC.mean(1)
+        samples_N = _one_channel(found_NC)
         if np.abs(samples_N).max() < SILENT:
             raise UnusableError("is silent")
         channels = found_NC.shape[1]
@@ -89,6 +106,65 @@ class Recording:
             samples_N = resampled(samples_N, own_rate, rate)
             done.append(f"resampled from {own_rate:,} to {rate:,} Hz")
         return samples_N, " and ".join(done)
+
+    def cut(self, seconds: float) -> list["Recording"]:
+        """Pieces of at most so many seconds, cut where it is quietest; all have the whole text.
+
+        A recording that is not longer is its only piece. Of a longer one silent pieces are left
+        out. It is never held in memory as a whole.
+
+        Raises:
+            UnusableError: if it is damaged, silent, or has samples that are no numbers.
+        """
+        import soundfile
+
+        with _reading():
+            about = soundfile.info(self.path)
+            if about.frames / about.samplerate <= seconds:
+                return [self]
+            size = about.samplerate // BEATS
+            blocks = soundfile.blocks(self.path, size, dtype="float32", always_2d=True)
+            loud_B = np.array([np.abs(_one_channel(block_NC)).max() for block_NC in blocks])
+        around_B = np.convolve(loud_B, (1, 2, 1), "same")
+        beat = size / about.samplerate
+        most, bounds = int(seconds / beat), [0]
+        while len(loud_B) - bounds[-1] > most:
+            least = bounds[-1] + 2 * most // 3
+            bounds.append(least + int(around_B[least : bounds[-1] + most + 1].argmin()))
+        found: list[Recording] = [
+            replace(self, start=first * beat, seconds=(last - first) * beat)
+            for first, last in pairwise([*bounds, len(loud_B)])
+            if loud_B[first:last].max() >= SILENT
+        ]
+        if not found:
+            raise UnusableError("is silent")
+        return found
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    """A block in which sound is read.
+
+    Raises:
+        UnusableError: if it can't be.
+    """
+    import soundfile
+
+    try:
+        yield
+    except (soundfile.SoundFileError, RuntimeError, OSError, ZeroDivisionError) as error:
+        raise UnusableError(f"can't be read as sound ({reason(error)})") from error
+
+
+def _one_channel(samples_NC: Float[np.ndarray, "sample channel"]) -> Float[np.ndarray, " sample"]:
+    """The mean of all channels.
+
+    Raises:
+        UnusableError: if a sample is no number.
+    """
+    if not np.isfinite(samples_NC).all():
+        raise UnusableError("has samples that are no numbers")
+    return samples_NC.mean(1)
 
 
 def resampled(
@@ -203,8 +279,20 @@ def read_transcripts(data: Data, columns: Columns | None, roles: ColumnSpec) -> 
 
 def recordings_sha256(recordings: Sequence[Recording]) -> str:
     """A hash over sounds and transcripts."""
-    parts = [f"{each.name}\0{each.text}\0".encode() + each.path.read_bytes() for each in recordings]
+    digests = {each.path: b"" for each in recordings}
+    for path in digests:
+        with path.open("rb") as opened:
+            digests[path] = hashlib.file_digest(opened, "sha256").digest()
+    parts = (
+        f"{each.name}\0{each.text}\0{each.start}\0".encode() + digests[each.path]
+        for each in recordings
+    )
     return short_hash(b"\0".join(parts))
+
+
+def bare(word: str) -> str:
+    """A word without case and marks; a word of marks alone as it is."""
+    return re.sub(r"\W", "", word).casefold() or word
 
 
 def as_flac(samples_N: Float[np.ndarray, " sample"], rate: int) -> bytes:

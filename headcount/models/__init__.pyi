@@ -60,6 +60,7 @@ from .sentence_transformer import stated_activation as stated_activation
 from .sentence_transformer import stated_prompts as stated_prompts
 from .sentence_transformer import transformer_folder as transformer_folder
 from .speech import SpeechEncoder as SpeechEncoder
+from .speech import shared_out as shared_out
 from .spread import check_whole as check_whole
 from .spread import device_map_of as device_map_of
 from .spread import empty_like as empty_like

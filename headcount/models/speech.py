@@ -1,18 +1,22 @@
 """What a Whisper reads of a recording, and the tokens that begin and make up a transcript."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any, final
 
 import numpy as np
+import torch
 from jaxtyping import Float
 from torch import Tensor
-from transformers import WhisperFeatureExtractor
+from transformers import PreTrainedModel, WhisperFeatureExtractor
 from transformers.models.whisper.tokenization_whisper import TO_LANGUAGE_CODE
 
 from headcount.core import InputError, ModelError
-from headcount.corpora import UnusableError
+from headcount.corpora import Recording, UnusableError, bare
 from headcount.models.loaded import Loaded
 from headcount.models.model_files import is_saved, place_of
-from headcount.tap import input_device
+from headcount.tap import evaluating, input_device
 
 
 @final
@@ -81,6 +85,76 @@ class SpeechEncoder:
         tokenizer: Any = self.loaded.tokenizer
         return tokenizer(f" {word}", add_special_tokens=False).input_ids
 
+    def forced(
+        self, samples_N: Float[np.ndarray, " sample"], words: Sequence[str]
+    ) -> tuple[list[int], list[int]]:
+        """The tokens that begin the transcript of a recording, and those of its words.
+
+        Raises:
+            UnusableError: if there are more than the decoder takes.
+        """
+        prompt = self.prompt(self._heard(samples_N) if self.listens else None)
+        tokens = [token for word in words for token in self.pieces(word)]
+        self.check_fits(len(prompt) + len(tokens))
+        return prompt, tokens
+
+    def written(
+        self,
+        model: PreTrainedModel,
+        features_EBS: Float[Tensor, "example bin step"],
+        prompts: Sequence[Sequence[int]],
+    ) -> list[str]:
+        """A model's greedy transcripts of some recordings, after forced tokens of one length.
+
+        A transcript has at most half as many tokens as the decoder takes.
+
+        Args:
+            model: this one, or one made from it.
+            features_EBS: spectrograms.
+            prompts: the tokens that each transcript begins with.
+        """
+        config: Any = self.loaded.config
+        prompt_EN = torch.tensor(prompts, device=features_EBS.device)
+        half, room = config.max_target_positions // 2, config.max_target_positions
+        options = {"num_beams": 1, "do_sample": False, "condition_on_prev_tokens": False}
+        out_EN = model.generate(  # type: ignore[operator]
+            features_EBS,
+            decoder_input_ids=prompt_EN,
+            max_new_tokens=min(half, room - prompt_EN.shape[1]),
+            **options,
+        )
+        tokenizer: Any = self.loaded.tokenizer
+        return tokenizer.batch_decode(out_EN, skip_special_tokens=True)
+
+    def cut(self, recording: Recording) -> list[Recording]:
+        """Pieces of a recording that the model reads, each with its own words.
+
+        Which words of the transcript are in a piece is found by what the model itself hears there.
+
+        Raises:
+            UnusableError: if it can't be read.
+        """
+        pieces, heard, model = recording.cut(self.longest), list[str](), self.loaded.model
+        if len(pieces) == 1:
+            return pieces
+        for piece in pieces:
+            samples_N, _ = piece.samples(self.rate, self.longest)
+            prompt, _ = self.forced(samples_N, ())
+            with evaluating(model), torch.inference_mode():
+                heard += self.written(model, self.features(samples_N), [prompt])
+        words, firsts = recording.words, [0, *shared_out(recording.words, heard)]
+        return [
+            replace(piece, text=" ".join(words[first:last]), first_word=first)
+            for piece, (first, last) in zip(pieces, pairwise(firsts), strict=True)
+            if first < last
+        ]
+
+    def _heard(self, samples_N: Float[np.ndarray, " sample"]) -> Any:
+        """What the encoder returns of a recording."""
+        model: Any = self.loaded.model
+        with evaluating(model), torch.inference_mode():
+            return model.get_encoder()(self.features(samples_N))
+
     def prompt(self, encoded: Any) -> list[int]:
         """The forced tokens: start of transcript, language and task if any, and no timestamps.
 
@@ -146,6 +220,29 @@ class SpeechEncoder:
                 f"got {language}. Name one of them with --language."
             )
         return known[code]
+
+
+def shared_out(words: Sequence[str], heard: Sequence[str]) -> list[int]:
+    """Numbers of words up to the end of each of some pieces, by the words that are heard in them.
+
+    Words are matched by the fewest errors. Those that are heard nowhere follow the word before.
+
+    >>> shared_out("one two three four".split(), ["Uh, one", "three four."])
+    [2, 4]
+    """
+    import jiwer
+
+    said = [bare(word) for word in words]
+    found = [[bare(word) for word in text.split()] for text in heard]
+    every = [word for its in found for word in its]
+    chunks = jiwer.process_words(" ".join(said), " ".join(every)).alignments[0]
+    place = [
+        each.ref_start_idx + (0 if each.type == "insert" else number)
+        for each in chunks
+        for number in range(each.hyp_end_idx - each.hyp_start_idx)
+    ]
+    ends = np.cumsum([len(its) for its in found]).tolist()
+    return [*(([*place, len(said)])[end] for end in ends[:-1]), len(said)]
 
 
 def extractor_of(loaded: Loaded) -> Any:

@@ -28,6 +28,7 @@ Reference: BLEU (Papineni et al., 2002), https://aclanthology.org/P02-1040; smoo
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -37,10 +38,10 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
-from headcount.core import CorpusError, InputError, amount, levels
+from headcount.core import MAX_TOKENS, CorpusError, InputError, amount, levels, spread
 from headcount.corpora import Table
 from headcount.statistics import rank_correlations
-from headcount.tap import intercepted
+from headcount.tap import evaluating, intercepted
 from headcount.tasks.options import SPEARMAN
 from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
 
@@ -250,6 +251,44 @@ class TokenTask(ResampledTask, ABC):
     def answers(self, output: Any, batch: TaskBatch) -> Answers:
         """Logits and labels of all tokens."""
         return Answers(output.logits, batch.labels["labels"])
+
+
+class WritingTask(TokenTask, ABC):
+    """A task that is scored by the texts that an encoder-decoder writes itself."""
+
+    writes: ClassVar[bool] = True
+
+    @abstractmethod
+    def searches(self, max_tokens: int) -> Iterator[tuple[Int[np.ndarray, " example"], int]]:
+        """Batches of examples that are searched together, and the most tokens of their texts."""
+
+    @abstractmethod
+    def searched(
+        self, model: PreTrainedModel, index_E: Int[np.ndarray, " example"], most: int
+    ) -> list[str]:
+        """The texts that the model writes for a batch."""
+
+    def written(self, model: PreTrainedModel, max_tokens: int = MAX_TOKENS) -> list[str]:
+        """The texts that the model writes, in the order of the data."""
+        texts, done = [""] * self.num_examples, 0
+        self.steps(done, self.num_examples)
+
+        def of_batch(search: tuple[np.ndarray, int]) -> tuple[np.ndarray, list[str]]:
+            return search[0], self.searched(model, *search)
+
+        with evaluating(model), torch.inference_mode():
+            for index_E, found in spread(of_batch, self.searches(max_tokens), "batches"):
+                for index, text in zip(index_E, found, strict=True):
+                    texts[index] = " ".join(text.split())
+                self.steps(done := done + len(index_E), self.num_examples)
+        return texts
+
+    def with_texts(
+        self, evaluation: Evaluation, model: PreTrainedModel, max_tokens: int = MAX_TOKENS
+    ) -> Evaluation:
+        """An evaluation whose outcomes are the texts that the model writes."""
+        texts = self.written(model, max_tokens)
+        return replace(evaluation, outcome_N=np.array(texts, dtype=object))
 
 
 class PerplexityTask(TokenTask, ABC):

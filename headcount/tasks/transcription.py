@@ -13,7 +13,6 @@ https://arxiv.org/abs/2212.04356, appendix C for the normalization (its basic fo
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -22,7 +21,7 @@ from jaxtyping import Float, Int
 from transformers import PreTrainedModel
 from transformers.models.whisper.english_normalizer import BasicTextNormalizer
 
-from headcount.core import MAX_TOKENS, CorpusError, InputError, spread
+from headcount.core import MAX_TOKENS, CorpusError, InputError
 from headcount.corpora import (
     Columns,
     Data,
@@ -33,14 +32,17 @@ from headcount.corpora import (
     recordings_sha256,
 )
 from headcount.models import Loaded, SpeechEncoder
-from headcount.tap import evaluating, input_device
-from headcount.tasks.metrics import IGNORED, TokenTask
+from headcount.tap import input_device
+from headcount.tasks.metrics import IGNORED, WritingTask
 from headcount.tasks.supported import check_fits
 from headcount.tasks.task import Evaluation, Resampled, TaskBatch, groups, padded
 
+_Read = tuple[Recording, list[int], list[int]]
+"""A recording, the tokens that begin its transcript, and those of its words."""
+
 
 @final
-class Transcription(TokenTask):
+class Transcription(WritingTask):
     """Transcription of recordings by a Whisper.
 
     Args:
@@ -52,7 +54,6 @@ class Transcription(TokenTask):
     """
 
     name: ClassVar[str] = "transcription"
-    writes: ClassVar[bool] = True
     by_example: ClassVar[tuple[str, ...]] = ("recordings", "_tokens", "_prompts")
     metric = "wer"
     higher_is_better = False
@@ -68,14 +69,12 @@ class Transcription(TokenTask):
     ) -> None:
         check_fits(loaded.model, self.name)
         check_limit(limit, "recording")
-        self.recordings: list[Recording] = read_recordings(data, columns)[:limit]
-        """The recordings with their transcripts."""
         self._loaded, self.speech = loaded, SpeechEncoder(loaded, language)
-        pieces = self.speech.pieces
-        self._tokens = [
-            [token for word in each.words for token in pieces(word)] for each in self.recordings
-        ]
-        self._prompts = [*map(self._checked, self.recordings, self._tokens)]
+        given = read_recordings(data, columns)[:limit]
+        read = [each for recording in given for each in self._checked(recording)]
+        self.recordings: list[Recording] = [recording for recording, _, _ in read]
+        """The recordings with their transcripts; pieces of those that the model can't read whole"""
+        self._prompts, self._tokens = [each[1] for each in read], [each[2] for each in read]
         self.sha256 = recordings_sha256(self.recordings)
         self.num_examples = len(self.recordings)
 
@@ -110,29 +109,8 @@ class Transcription(TokenTask):
         return model(**batch.inputs, use_cache=False, **more)
 
     def transcribe(self, model: PreTrainedModel, max_tokens: int = MAX_TOKENS) -> list[str]:
-        """The model's greedy transcripts, in the order of the data.
-
-        A transcript has at most half as many tokens as the decoder takes.
-        """
-        texts, done = [""] * self.num_examples, 0
-        self.steps(done, self.num_examples)
-
-        def of_batch(index_E: np.ndarray) -> tuple[np.ndarray, list[str]]:
-            return index_E, self._written(model, index_E)
-
-        with evaluating(model), torch.inference_mode():
-            for index_E, written in spread(of_batch, self._groups(max_tokens), "batches"):
-                for index, text in zip(index_E, written, strict=True):
-                    texts[index] = text
-                self.steps(done := done + len(index_E), self.num_examples)
-        return texts
-
-    def with_texts(
-        self, evaluation: Evaluation, model: PreTrainedModel, max_tokens: int = MAX_TOKENS
-    ) -> Evaluation:
-        """An evaluation whose outcomes are the model's transcripts."""
-        texts = self.transcribe(model, max_tokens)
-        return replace(evaluation, outcome_N=np.array(texts, dtype=object))
+        """The model's greedy transcripts, in the order of the data: see `SpeechEncoder.written`."""
+        return self.written(model, max_tokens)
 
     def resampled(self, evaluation: Evaluation) -> Resampled:
         """The word error rate as a function of the recordings drawn."""
@@ -161,27 +139,23 @@ class Transcription(TokenTask):
     def _sides(self) -> tuple[list[list[int]], list[list[int]]]:
         return self._prompts, self._tokens
 
-    def _checked(self, recording: Recording, tokens: list[int]) -> list[int]:
-        """The forced tokens of a recording that can be used.
+    def _checked(self, recording: Recording) -> list[_Read]:
+        """The pieces of a recording that can be used, with their forced tokens and words.
 
         Raises:
             CorpusError: if it can't.
         """
-        speech, model = self.speech, self._loaded.model
+        speech, found = self.speech, list[_Read]()
         try:
-            samples_N, _ = recording.samples(speech.rate, speech.longest)
-            encoded = None
-            if speech.listens:
-                with evaluating(model), torch.inference_mode():
-                    encoded = model.get_encoder()(speech.features(samples_N))
-            prompt = speech.prompt(encoded)
-            speech.check_fits(len(prompt) + len(tokens))
+            for piece in speech.cut(recording):
+                samples_N, _ = piece.samples(speech.rate, speech.longest)
+                found.append((piece, *speech.forced(samples_N, piece.words)))
         except UnusableError as error:
             raise CorpusError(
                 f"Expected recordings that can be transcribed, but {recording.path} {error}. "
                 "Remove it."
             ) from error
-        return prompt
+        return found
 
     def _features(self, index_E: Int[np.ndarray, " example"]) -> torch.Tensor:
         speech = self.speech
@@ -192,28 +166,21 @@ class Transcription(TokenTask):
             ]
         ).cpu()
 
-    def _groups(self, max_tokens: int) -> Iterator[Int[np.ndarray, " example"]]:
+    def searches(self, max_tokens: int) -> Iterator[tuple[Int[np.ndarray, " example"], int]]:
         """Batches of recordings that begin with the same forced tokens."""
+        config: Any = self._loaded.config
         for prompt in sorted({*map(tuple, self._prompts)}):
             index_G = np.array([n for n, its in enumerate(self._prompts) if tuple(its) == prompt])
             for place_E in groups(self.length_N[index_G], max_tokens):
-                yield index_G[place_E]
+                yield index_G[place_E], config.max_target_positions
 
-    def _written(self, model: PreTrainedModel, index_E: Int[np.ndarray, " example"]) -> list[str]:
-        config: Any = self._loaded.config
-        device = input_device(model)
-        prompt_EN = torch.tensor([self._prompts[index] for index in index_E], device=device)
-        half, room = config.max_target_positions // 2, config.max_target_positions
-        options = {"num_beams": 1, "do_sample": False, "condition_on_prev_tokens": False}
-        out_EN = model.generate(  # type: ignore[operator]
-            self._features(index_E).to(device),
-            decoder_input_ids=prompt_EN,
-            max_new_tokens=min(half, room - prompt_EN.shape[1]),
-            **options,
-        )
-        tokenizer: Any = self._loaded.tokenizer
-        texts = tokenizer.batch_decode(out_EN, skip_special_tokens=True)
-        return [" ".join(text.split()) for text in texts]
+    def searched(
+        self, model: PreTrainedModel, index_E: Int[np.ndarray, " example"], most: int
+    ) -> list[str]:
+        """The transcripts of a batch."""
+        del most
+        features_EBS = self._features(index_E).to(input_device(model))
+        return self.speech.written(model, features_EBS, [self._prompts[n] for n in index_E])
 
 
 def word_errors(text: str, written: str) -> tuple[int, int]:

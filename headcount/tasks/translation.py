@@ -9,7 +9,6 @@ https://arxiv.org/abs/1804.08771; chrF (Popović, 2015), https://aclanthology.or
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from itertools import zip_longest
 from typing import Any, ClassVar, final
 
@@ -21,7 +20,7 @@ from sacrebleu.metrics.chrf import CHRF
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import MAX_TOKENS, CorpusError, InputError, check_choice, spread
+from headcount.core import MAX_TOKENS, CorpusError, InputError, check_choice
 from headcount.corpora import (
     Columns,
     Data,
@@ -32,8 +31,8 @@ from headcount.corpora import (
     language_in_generation,
 )
 from headcount.models import Loaded
-from headcount.tap import evaluating, input_device
-from headcount.tasks.metrics import IGNORED, TokenTask, bleu, chrf
+from headcount.tap import input_device
+from headcount.tasks.metrics import IGNORED, WritingTask, bleu, chrf
 from headcount.tasks.options import MORE_TARGETS, TranslationMetric
 from headcount.tasks.task import (
     Evaluation,
@@ -68,7 +67,7 @@ def shifted_right(
 
 
 @final
-class Translation(TokenTask):
+class Translation(WritingTask):
     """Translation by an encoder-decoder.
 
     Sources and targets longer than the model's limit are truncated for the loss and counted in
@@ -90,7 +89,6 @@ class Translation(TokenTask):
     """
 
     name: ClassVar[str] = "translation"
-    writes: ClassVar[bool] = True
     by_example: ClassVar[tuple[str, ...]] = ("references", "_sources", "_targets")
 
     def __init__(
@@ -184,25 +182,7 @@ class Translation(TokenTask):
         A translation has at most twice as many tokens as its source, rounded up to a multiple of
         16, plus 16. It does not depend on the other sources.
         """
-        texts, done = [""] * self.num_examples, 0
-        self.steps(done, self.num_examples)
-
-        def of_batch(search: tuple[np.ndarray, int]) -> tuple[np.ndarray, list[str]]:
-            return search[0], self._generated(model, *search)
-
-        with evaluating(model), torch.inference_mode():
-            for index_E, generated in spread(of_batch, self._searches(max_tokens), "batches"):
-                for index, text in zip(index_E, generated, strict=True):
-                    texts[index] = text
-                self.steps(done := done + len(index_E), self.num_examples)
-        return texts
-
-    def with_texts(
-        self, evaluation: Evaluation, model: PreTrainedModel, max_tokens: int = MAX_TOKENS
-    ) -> Evaluation:
-        """An evaluation whose outcomes are the model's translations."""
-        texts = self.translate(model, max_tokens)
-        return replace(evaluation, outcome_N=np.array(texts, dtype=object))
+        return self.written(model, max_tokens)
 
     def resampled(self, evaluation: Evaluation) -> Resampled:
         """BLEU or chrF as a function of the sentences drawn; n-grams are counted once.
@@ -246,7 +226,7 @@ class Translation(TokenTask):
     def _source_inputs(self, index_E: Int[np.ndarray, " example"]) -> dict[str, torch.Tensor]:
         return text_inputs([self._sources[index].ids for index in index_E], self._pad_id)
 
-    def _searches(self, max_tokens: int) -> Iterator[tuple[Int[np.ndarray, " example"], int]]:
+    def searches(self, max_tokens: int) -> Iterator[tuple[Int[np.ndarray, " example"], int]]:
         """Batches of sources whose translations share a length limit, and that limit."""
         length_N = np.array([len(one.ids) for one in self._sources])
         longest_N = 2 * 16 * -(-length_N // 16) + 16
@@ -255,20 +235,20 @@ class Translation(TokenTask):
             for place_E in groups(length_N[index_G] * self._num_beams, max_tokens):
                 yield index_G[place_E], int(longest)
 
-    def _generated(
-        self, model: PreTrainedModel, index_E: Int[np.ndarray, " example"], longest: int
+    def searched(
+        self, model: PreTrainedModel, index_E: Int[np.ndarray, " example"], most: int
     ) -> list[str]:
+        """The translations of a batch."""
         inputs = self._source_inputs(index_E)
         options = {
             "num_beams": self._num_beams,
             "do_sample": False,
-            "max_new_tokens": min(longest, self._loaded.max_length or longest),
+            "max_new_tokens": min(most, self._loaded.max_length or most),
         } | self._generation
         inputs = {name: tensor.to(input_device(model)) for name, tensor in inputs.items()}
         out_EN = model.generate(**inputs, **options)  # type: ignore[operator]
         tokenizer = self._loaded.encoder().tokenizer
-        texts = tokenizer.batch_decode(out_EN, skip_special_tokens=True)
-        return [" ".join(text.split()) for text in texts]
+        return tokenizer.batch_decode(out_EN, skip_special_tokens=True)
 
 
 def _references(table: Table) -> list[tuple[str, ...]]:

@@ -34,8 +34,12 @@ def known_spans(hearing: Hearing, known: WordTimesOf) -> KnownSpans:
     for place, (recording, heard) in enumerate(zip(hearing.recordings, hearing.heard, strict=True)):
         if (timed := known.get(recording.name)) is None:
             continue
-        check_word_times(recording.name, recording.words, timed, heard.seconds)
-        found[place] = np.array([(each.start, each.end) for each in timed])
+        is_whole, first = recording.seconds is None, recording.first_word
+        if not is_whole:  # its words were shared out by ear, so some may begin beside it
+            timed = timed[first : first + len(recording.words)]
+        seconds = heard.seconds if is_whole else np.inf
+        check_word_times(recording.label, recording.words, timed, seconds)
+        found[place] = np.array([(each.start, each.end) for each in timed]) - recording.start
     if not found:
         raise CorpusError(
             f"Expected word times of {hearing.recordings[0].name} or another of "
@@ -48,11 +52,10 @@ def known_spans(hearing: Hearing, known: WordTimesOf) -> KnownSpans:
 
 def halves(recordings: Sequence[Recording], places: Sequence[int]) -> tuple[list[int], list[int]]:
     """Two halves of some recordings: of other speakers where these are known, else by turns."""
-    speakers = sorted({recordings[place].speaker for place in places})
-    if len(speakers) < 2:
-        return [*places[::2]], [*places[1::2]]
-    first = {*speakers[::2]}
-    is_first = [recordings[place].speaker in first for place in places]
+    by_speaker = len({recordings[place].speaker for place in places}) > 1
+    names = [recordings[n].speaker if by_speaker else recordings[n].name for n in places]
+    turns = [*(sorted({*names}) if by_speaker else dict.fromkeys(names))]
+    is_first = [turns.index(name) % 2 == 0 for name in names]
     pairs = [*zip(places, is_first, strict=True)]
     return [place for place, its in pairs if its], [place for place, its in pairs if not its]
 

@@ -1,7 +1,7 @@
 """What a model says of every recording that can be used, and why the others are left out."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -31,13 +31,13 @@ class Hearing:
 
     heard: tuple[Heard, ...]
     recordings: tuple[Recording, ...]
-    """The same recordings as they were given."""
+    """The same recordings as they were given, or pieces of those that are too long."""
     scores_SCH: Float[np.ndarray, "recording score head"]
     """What `head_scores.MAP_SCORES` names."""
     left_out: tuple[str, ...]
     """Why recordings were left out."""
     prepared: tuple[str, ...]
-    """How sound was resampled or mixed."""
+    """How sound was cut, resampled or mixed."""
 
     @property
     def seconds(self) -> float:
@@ -45,53 +45,80 @@ class Hearing:
         return sum(each.seconds for each in self.heard)
 
 
+@final
+@dataclass(frozen=True, eq=False)
+class _Read:
+    """What is kept of a recording or a piece of one."""
+
+    recording: Recording
+    heard: Heard
+    scores_CH: Float[np.ndarray, "score head"]
+    loss: float
+    how: str
+    """How its sound was prepared."""
+
+
 def hear(forcing: Forcing, recordings: Sequence[Recording], progress: Progress) -> Hearing:
-    """Read all recordings with their transcripts.
+    """Read all recordings with their transcripts, those that are too long in pieces.
 
     Raises:
         CorpusError: if none can be used.
         InputError: if their maps do not fit in memory.
     """
-    speech = forcing.speech
-    left, done = defaultdict[str, list[str]](list), Counter[str]()
-    found = list[tuple[Recording, Heard, Float[np.ndarray, "_ _"], float]]()
+    left, found, num_pieces = defaultdict[str, list[str]](list), list[_Read](), list[int]()
     for number, recording in enumerate(recordings, start=1):
         try:
-            samples_N, how = recording.samples(speech.rate, speech.longest)
-            forced = forcing.of(samples_N, recording.words)
+            pieces = forcing.speech.cut(recording)
         except UnusableError as error:
             left[str(error)].append(recording.name)
             continue
-        gains_HRF = standardised(forced.maps_HRF, forcing.width)
-        kept = Heard(
-            gains_HRF=gains_HRF.astype(np.float16),
-            starts_HR=starts(gains_HRF),
-            first_rows=forced.first_rows,
-            frame_seconds=speech.frame_seconds,
-            seconds=len(samples_N) / speech.rate,
-        )
-        if not found:
-            check_memory(kept.gains_HRF.nbytes * len(recordings), "the maps of all recordings")
-        scores = map_scores(forced.maps_HRF, gains_HRF, kept.starts_HR)
-        found.append((recording, kept, scores, forced.loss))
-        done[how] += 1
+        num_pieces.append(len(pieces))
+        for piece in pieces:
+            try:
+                found.append(_read(forcing, piece))
+            except UnusableError as error:
+                left[str(error)].append(piece.label)
+            if len(found) == 1:
+                most = len(recordings) - 1 + len(pieces)
+                check_memory(found[0].heard.gains_HRF.nbytes * most, "the maps of all recordings")
         progress("listening", number, len(recordings))
-    is_own = fits([loss for *_, loss in found])
+    is_own = fits([each.loss for each in found])
     left["has a transcript that the model finds far less likely than the others'"] = [
-        each[0].name for each, fits in zip(found, is_own, strict=True) if not fits
+        each.recording.label for each, fits in zip(found, is_own, strict=True) if not fits
     ]
     used = [each for each, fits in zip(found, is_own, strict=True) if fits]
-    left_out = tuple(_left_out(left, len(recordings)))
+    left_out = tuple(_left_out(left, len(recordings) + sum(num_pieces) - len(num_pieces)))
     if not used:
         why = "; ".join(left_out)
         raise CorpusError(f"Expected a recording that can be used, got none: {why}.")
     return Hearing(
-        tuple(heard for _, heard, *_ in used),
-        tuple(recording for recording, *_ in used),
-        np.stack([scores for _, _, scores, _ in used]),
+        tuple(each.heard for each in used),
+        tuple(each.recording for each in used),
+        np.stack([each.scores_CH for each in used]),
         left_out,
-        tuple(_done(done, len(recordings))),
+        (*_cut(num_pieces), *_done(Counter(each.how for each in found), len(found))),
     )
+
+
+def _read(forcing: Forcing, recording: Recording) -> _Read:
+    """Read one recording with its transcript.
+
+    Raises:
+        UnusableError: if it can't be used.
+    """
+    speech = forcing.speech
+    samples_N, how = recording.samples(speech.rate, speech.longest)
+    forced = forcing.of(samples_N, recording.words)
+    gains_HRF = standardised(forced.maps_HRF, forcing.width)
+    heard = Heard(
+        gains_HRF=gains_HRF.astype(np.float16),
+        starts_HR=starts(gains_HRF),
+        first_rows=forced.first_rows,
+        frame_seconds=speech.frame_seconds,
+        seconds=len(samples_N) / speech.rate,
+    )
+    scores_CH = map_scores(forced.maps_HRF, gains_HRF, heard.starts_HR)
+    return _Read(recording, heard, scores_CH, forced.loss, how)
 
 
 def fits(losses: Sequence[float]) -> list[bool]:
@@ -104,7 +131,7 @@ def fits(losses: Sequence[float]) -> list[bool]:
     return [loss <= most for loss in losses]
 
 
-def _left_out(left: dict[str, list[str]], number: int) -> Iterator[str]:
+def _left_out(left: Mapping[str, Sequence[str]], number: int) -> Iterator[str]:
     for reason, names in left.items():
         if names:
             more = len(names) - NAMED
@@ -112,7 +139,16 @@ def _left_out(left: dict[str, list[str]], number: int) -> Iterator[str]:
             yield f"{len(names):,} of {amount(number, 'recording')} left out: {shown} {reason}"
 
 
-def _done(done: Counter[str], number: int) -> Iterator[str]:
+def _cut(num_pieces: Sequence[int]) -> Iterator[str]:
+    several = [number for number in num_pieces if number > 1]
+    if several:
+        yield (
+            f"{len(several):,} of {amount(len(num_pieces), 'recording')} longer than the model "
+            f"reads at once, cut into {sum(several):,} pieces where it is quiet."
+        )
+
+
+def _done(done: Mapping[str, int], number: int) -> Iterator[str]:
     for how, times in done.items():
         if how:
             yield f"{times:,} of {amount(number, 'recording')} {how}."

@@ -75,10 +75,10 @@ def word_times(
         signature=_signature(loaded, given, known, options),
         model=name_of(loaded.name),
         corpora=(name_of(sound) if isinstance(sound, str | Path) else "<python>",),
-        recordings=len(hearing.heard),
+        recordings=len({each.name for each in hearing.recordings}),
         seconds=hearing.seconds,
         words=len(words_found),
-        timed=len(spans),
+        timed=len({hearing.recordings[place].name for place in spans}),
         fixed_ms=fixed_ms,
         prepared=hearing.prepared,
         warnings=(*hearing.left_out, *(few_clusters(len(spans), "recording") if spans else ())),
@@ -129,7 +129,7 @@ def _examples(
         samples_N, _ = recording.samples(rate, np.inf)
         paths = [_bounds(heard.spans(heard.starts_HR[head])) for head in chosen]
         yield ExampleRow(
-            recording=recording.name,
+            recording=recording.label,
             sound=as_flac(samples_N, rate),
             rate=rate,
             words=tuple(recording.words),
@@ -182,7 +182,9 @@ def _words(
         apart.append(np.abs(spans_W2 - own_W2)[:, 0])
         rows += [
             WordRow(recording=recording.name, word=word, start=start, end=end)
-            for word, (start, end) in zip(recording.words, spans_W2.tolist(), strict=True)
+            for word, (start, end) in zip(
+                recording.words, (recording.start + spans_W2).tolist(), strict=True
+            )
         ]
     return tuple(rows), 1000 * float(np.concatenate(apart).mean())
 

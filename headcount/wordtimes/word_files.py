@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import final
 
 from headcount.core import CorpusError, amount
-from headcount.corpora import json_of, numbered_lines
+from headcount.corpora import bare, json_of, numbered_lines
 
 OVERLAP = 0.02
 """Seconds by which a word may begin before the last one ends: a frame."""
@@ -66,7 +66,7 @@ def check_word_times(
         CorpusError: if words differ, lie outside the recording, or overlap.
     """
     for number, (said, its) in enumerate(zip(words, timed, strict=False)):
-        if _bare(said) != _bare(its.word):
+        if bare(said) != bare(its.word):
             raise CorpusError(
                 f"{name}: expected the times of word {number + 1} of its transcript, {said!r}, got "
                 f"those of {its.word!r}. Write the same words in both."
@@ -87,11 +87,6 @@ def check_word_times(
                 f"{name}: expected words one after the other, got {its.word!r} from {its.start:g} "
                 f"s, before {before.word!r} ends at {before.end:g} s. Correct the times."
             )
-
-
-def _bare(word: str) -> str:
-    """A word without case and marks; a word of marks alone as it is."""
-    return re.sub(r"\W", "", word).casefold() or word
 
 
 def _ctm(path: Path) -> Iterator[tuple[str, TimedWord]]:

@@ -10,7 +10,8 @@ import torch
 
 import headcount as hc
 from headcount.core import CorpusError, InputError, ModelError
-from headcount.models import Loaded
+from headcount.corpora import Recording
+from headcount.models import Loaded, shared_out
 from headcount.tasks import Evaluation, Transcription, build, evaluate, fitting
 from headcount.tasks.transcription import word_errors
 from tests.tasks import loaded as small
@@ -90,3 +91,49 @@ def test_what_cant_be_transcribed_is_refused(loaded: Loaded, tmp_path: Path) -> 
     with pytest.raises(ModelError, match="Expected a Whisper .* for transcription"):
         build("transcription", small.loaded("BertForMaskedLM"), tmp_path)
     assert fitting(loaded.model) == ["transcription"]
+
+
+def test_a_long_recording_is_cut_where_it_is_quiet(tmp_path: Path) -> None:
+    """The model reads one second: a word every half, quiet between them, and a silent second."""
+    rate, spoken = speech.RATE, [(0.0, 0.4), (0.5, 0.85), (1.0, 1.3), (2.6, 3.0)]
+    samples = np.zeros((3 * rate, 2))
+    for first, last in spoken:
+        samples[round(first * rate) : round(last * rate)] = 0.1
+    path = tmp_path / "long.flac"
+    soundfile.write(path, samples, rate)
+    pieces = Recording("long", path, "a b c d").cut(1.0)
+    starts = [each.start for each in pieces]
+    ends = [each.start + (each.seconds or 0) for each in pieces]
+    assert starts[1:] == pytest.approx([0.9, 2.3], abs=0.2)
+    assert all(0 < last - first <= 1.0 + 1e-6 for first, last in zip(starts, ends, strict=True))
+    for first, last in spoken:  # no word is cut
+        assert any(a <= first and last <= b + 1e-6 for a, b in zip(starts, ends, strict=True))
+    assert len(pieces[1].samples(rate, 1.0)[0]) == round((pieces[1].seconds or 0) * rate)
+    whole = Recording("long", path, "a b c d")
+    assert whole.cut(3.0) == [whole]
+
+
+@pytest.mark.parametrize(
+    ("heard", "ends"),
+    [
+        (["Uh, one", "three four."], [2, 4]),
+        (["one two", "", "three four"], [2, 2, 4]),
+        (["", ""], [4, 4]),
+        (["nothing alike at all", "one two three four"], [0, 4]),
+    ],
+)
+def test_words_are_shared_out_by_what_is_heard(heard: list[str], ends: list[int]) -> None:
+    assert shared_out("One two three four".split(), heard) == ends
+
+
+def test_pieces_of_a_long_recording_are_examples(loaded: Loaded, tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    soundfile.write(tmp_path / "long.wav", generator.normal(0, 0.1, 2 * speech.RATE), speech.RATE)
+    (tmp_path / "long.txt").write_text("a dog barked all night")
+    task = build("transcription", loaded, tmp_path, language="de")
+    assert isinstance(task, Transcription)
+    said = [word for each in task.recordings for word in each.words]
+    assert said == "a dog barked all night".split()
+    assert all(each.path.stem == "long" for each in task.recordings)
+    found = evaluate(loaded.model, task)
+    assert int(found.count_N.sum()) > 5 and np.isfinite(found.loss_N).all()

@@ -96,10 +96,12 @@ def test_a_language_that_is_heard_or_named(tmp_path: Path, sound: Path) -> None:
         word_times(loaded, sound, options=WordTimesOptions(language="klingon"))
 
 
+SAID = " ".join(speech.TEXTS).split()
+
+
 SOUNDS: dict[str, tuple[Any, int]] = {
     "is silent": (np.zeros(4000), speech.RATE),
     "lasts 0 seconds": (np.zeros(0), speech.RATE),
-    "is longer than 1 s: cut it at pauses": (np.ones(16_100), speech.RATE),
     "has samples that are no numbers": (np.full(4000, np.nan), speech.RATE),
 }
 """Why a recording is left out, with its samples."""
@@ -117,6 +119,34 @@ def test_sound_that_cant_be_used_is_left_out_and_counted(
     found = word_times(loaded, tmp_path, options=TWO)
     assert found.record.recordings == 4
     assert f"1 of 5 recordings left out: bad {why}" in found.record.warnings
+
+
+@pytest.mark.parametrize(
+    ("samples", "why"),
+    [(np.zeros(40_000), "is silent"), (np.full(40_000, np.nan), "has samples that are no numbers")],
+)
+def test_long_sound_that_cant_be_used_is_left_out(
+    loaded: Loaded, tmp_path: Path, samples: np.ndarray, why: str
+) -> None:
+    speech.recordings(tmp_path)
+    soundfile.write(tmp_path / "bad.wav", samples, speech.RATE, subtype="FLOAT")
+    (tmp_path / "bad.txt").write_text("a dog")
+    (warning,) = word_times(loaded, tmp_path, options=TWO).record.warnings
+    assert warning == f"1 of 5 recordings left out: bad {why}"
+
+
+def test_a_long_recording_is_read_in_pieces(loaded: Loaded, sound: Path, tmp_path: Path) -> None:
+    """Its words come once each, in their order, at times of the whole recording."""
+    parts = [each.samples(speech.RATE, 1.0)[0] for each in read_recordings(sound)]
+    soundfile.write(tmp_path / "long.wav", np.concatenate(parts), speech.RATE)
+    (tmp_path / "long.txt").write_text(" ".join(speech.TEXTS))
+    times = [TimedWord(word, 0.1 * n, 0.1 * n) for n, word in enumerate(SAID)]
+    found = word_times(loaded, tmp_path, {"long": times}, TWO)
+    assert [row.word for row in found.words] == SAID
+    assert [row.start for row in found.words] == sorted(row.start for row in found.words)
+    assert {row.recording for row in found.words} == {"long"} and found.words[-1].end > 1.5
+    assert found.record.recordings == found.record.timed == 1 and not found.lists
+    assert found.record.prepared[0].startswith("1 of 1 recording longer than the model reads")
 
 
 @pytest.mark.parametrize(

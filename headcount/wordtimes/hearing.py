@@ -144,7 +144,7 @@ def _cut(num_pieces: Sequence[int]) -> Iterator[str]:
     if several:
         yield (
             f"{len(several):,} of {amount(len(num_pieces), 'recording')} longer than the model "
-            f"reads at once, cut into {sum(several):,} pieces where it is quiet."
+            f"reads at once, cut into {amount(sum(several), 'piece')} where it is quiet."
         )
 
 

@@ -92,10 +92,10 @@ def asked(pythons: dict[str, str], seed: int) -> Answers:
     known = drawn(seed, "llama", 60)
     with TemporaryDirectory() as name:
         folder = Path(name)
-        known.model.model.save_pretrained(folder / "model")
+        known.model.model.save_pretrained(folder / "small")
         assert known.model.tokenizer is not None
-        known.model.tokenizer.save_pretrained(folder / "model")
-        (folder / "texts.txt").write_text("\n".join(known.written))
+        known.model.tokenizer.save_pretrained(folder / "small")
+        (folder / "few.txt").write_text("\n".join(known.written))
         long = [each[:12] for each in known.texts]
         repeated = [written(np.concatenate([each, each])) for each in long]
         (folder / "repeated.txt").write_text("\n".join(repeated))

@@ -8,9 +8,9 @@ import torch
 from captum.attr import LayerFeatureAblation, LayerGradientXActivation
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-model = AutoModelForCausalLM.from_pretrained("model")
-tokenizer = AutoTokenizer.from_pretrained("model")
-texts = Path("texts.txt").read_text().splitlines()
+model = AutoModelForCausalLM.from_pretrained("small")
+tokenizer = AutoTokenizer.from_pretrained("small")
+texts = Path("few.txt").read_text().splitlines()
 inputs = tokenizer(texts, return_tensors="pt", padding=True, padding_side="right")
 labels = inputs.input_ids.masked_fill(inputs.attention_mask == 0, -100)
 heads = torch.arange(model.config.num_attention_heads).repeat_interleave(model.config.head_dim)

@@ -13,9 +13,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 UPDATES = 60
 
 torch.manual_seed(0)
-model = AutoModelForCausalLM.from_pretrained("model").requires_grad_(False)
-tokenizer = AutoTokenizer.from_pretrained("model")
-texts = Path("texts.txt").read_text().splitlines()
+model = AutoModelForCausalLM.from_pretrained("small").requires_grad_(False)
+tokenizer = AutoTokenizer.from_pretrained("small")
+texts = Path("few.txt").read_text().splitlines()
 inputs = tokenizer(texts, return_tensors="pt", padding=True, padding_side="right")
 asked = inputs.attention_mask.bool()
 asked[:, 0] = False

@@ -8,8 +8,8 @@ from datasets import Dataset
 from kvpress.presses import duo_attention_press
 from transformers import AutoModelForCausalLM
 
-texts = Path("texts.txt").read_text().splitlines()
+texts = Path("few.txt").read_text().splitlines()
 duo_attention_press.load_dataset = lambda *_, **__: Dataset.from_dict({"chapter": texts})
-model = AutoModelForCausalLM.from_pretrained("model")
+model = AutoModelForCausalLM.from_pretrained("small")
 scores = duo_attention_press.duo_attention_on_the_fly(model)
 Path("answer.json").write_text(json.dumps({"distance": scores.flatten().tolist()}))

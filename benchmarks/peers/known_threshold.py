@@ -7,9 +7,9 @@ from pathlib import Path
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-model = AutoModelForCausalLM.from_pretrained("model", attn_implementation="eager")
-tokenizer = AutoTokenizer.from_pretrained("model")
-sums, texts = {}, Path("texts.txt").read_text().splitlines()
+model = AutoModelForCausalLM.from_pretrained("small", attn_implementation="eager")
+tokenizer = AutoTokenizer.from_pretrained("small")
+sums, texts = {}, Path("few.txt").read_text().splitlines()
 for text in texts:
     inputs = tokenizer(text, return_tensors="pt")
     with torch.no_grad():

@@ -9,11 +9,7 @@ from collections.abc import Iterator
 
 from headcount import numbers
 from headcount.core import Table, amount
-from headcount.results import METRICS, MetricChange, PruneRecord, SpeedRecord
-
-DATA = (("test", "test"), ("dev", "development"))
-"""Data sets in the order in which they count, with their names."""
-
+from headcount.results import DATA_SETS, METRICS, MetricChange, PruneRecord, SpeedRecord
 
 EMBEDDING = ("similarity", "search")
 """Tasks of models that sentence-transformers loads, too."""
@@ -67,15 +63,17 @@ def _timed(speed: SpeedRecord) -> tuple[str, str]:
 
 def judged_on(record: PruneRecord) -> str | None:
     """The data set whose score counts: the test set, which chose nothing, if there is one."""
-    return next((key for key, _ in DATA if key in record.data_sets), None)
+    return next((key for key in reversed(DATA_SETS) if key in record.data_sets), None)
 
 
 def _score(record: PruneRecord) -> Iterator[tuple[str, str]]:
     if (key := judged_on(record)) is None:
         return
     found = record.data_sets[key]
-    chose = "chose nothing" if key == "test" else "also made choices"
-    examples = f"on {amount(found.examples, f'{dict(DATA)[key]} example')} that {chose}"
+    kind, chose = (
+        ("test", "chose nothing") if key == "test" else ("development", "also made choices")
+    )
+    examples = f"on {amount(found.examples, f'{kind} example')} that {chose}"
     yield _word(found.score), f"{_change(found.score)}, {examples}"
 
 

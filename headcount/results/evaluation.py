@@ -92,7 +92,7 @@ class _Stored:
 
 
 DATA_SETS = ("dev", "test")
-"""Names of the data sets that a new model is measured on."""
+"""Names of the data sets that a new model is measured on; the last that there is counts most."""
 
 
 @final

@@ -115,7 +115,10 @@ def tokenizer() -> PreTrainedTokenizerFast:
     backend = Tokenizer(models.WordLevel({each: n for n, each in enumerate(words)}, "<pad>"))
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return PreTrainedTokenizerFast(
-        tokenizer_object=backend, pad_token="<pad>", model_max_length=POSITIONS - 2
+        tokenizer_object=backend,
+        pad_token="<pad>",
+        model_max_length=POSITIONS - 2,
+        model_input_names=["input_ids", "attention_mask"],
     )
 
 

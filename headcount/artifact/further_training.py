@@ -264,7 +264,7 @@ class FurtherTraining:
         record = FinetuneRecord(
             data_sets={name: self._change(name, earlier, after) for name in after},
             tuning=asdict(self.tuning),
-            warnings=(*self.splits.warnings, *self.warnings),
+            warnings=(*self.splits.warnings, *self.warnings, *self.splits.noticed),
             signature=self.splits.signature(self.loaded, self.seed, teacher=taught_by),
             history=tuple(tuned.history),
         )

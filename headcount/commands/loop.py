@@ -2,9 +2,8 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, cast, get_args
 
@@ -21,8 +20,6 @@ from headcount.commands.console import (
     shown,
 )
 from headcount.core import (
-    OURS,
-    ChangedModelError,
     Document,
     InputError,
     ResumePolicy,
@@ -136,7 +133,7 @@ class Measuring(Command, Generic[Read, Found]):
         if policy is ResumePolicy.OVERWRITE:  # once all input is read
             self.start_over()
         wait_for_everyone()
-        with shown() as progress, self._unchanged(read):
+        with shown() as progress:
             found = self.measure(read, progress)
         if is_main_process():
             self._finish(read, found)
@@ -154,22 +151,6 @@ class Measuring(Command, Generic[Read, Found]):
         if page is not None:
             print_lines([f"Page: {page}"])
         print_lines(self.next_steps(read, found))
-
-    @contextmanager
-    def _unchanged(self, read: Read) -> Iterator[None]:
-        """Check at the end that no task of a plug-in changed a model, or delete the state."""
-        parts = read if isinstance(read, tuple) else (read,)
-        origins = {each.its_origin for each in parts if isinstance(each, tasks.Task)} - {OURS}
-        try:
-            with ExitStack() as stack:
-                for origin, each in product(origins, parts):
-                    if isinstance(each, models.Loaded):
-                        stack.enter_context(models.unchanged(each, origin))
-                yield
-        except ChangedModelError:
-            if origins:
-                self.start_over()
-            raise
 
     def _arguments(self) -> dict[str, Any]:
         """The arguments that results depend on."""

@@ -34,6 +34,11 @@ class PluginError(InputError):
 class ChangedModelError(PluginError):
     """A plug-in changed the model, so that nothing more can be measured on it."""
 
+    def sentences(self, left: Iterable[str]) -> tuple[str, ...]:
+        """What a record says of it, and of what was left to measure, by its names."""
+        names = ", ".join(left)
+        return (str(self), *([f"not measured on the changed model: {names}"] if names else ()))
+
 
 class PluginWarning(UserWarning):
     """A plug-in is left out; the message names it."""

@@ -154,16 +154,18 @@ class _Assessing:
         failed: InputError | None = None
         file = self.context.state and self.context.state / MEASURED_SCORES
         done = Kept(file, self.context.key, "the scores of an interrupted run", _Part)
-        for number, each in enumerate(self.scores):
+        for number, each in enumerate(self.scores, start=1):
             name = " ".join([each.name, *options_of(each), str(SCORES.origin(each))])
             try:
                 found = done.once(name, partial(self._part, each))
+            except ChangedModelError as error:
+                failed = failed or error
+                told = error.sentences(left.name for left in self.scores[number:])
+                record = replace(record, warnings=(*record.warnings, *told))
+                break
             except (PluginError, UnsuitedError) as error:
                 failed = failed or error
                 record = replace(record, warnings=(*record.warnings, str(error)))
-                if isinstance(error, ChangedModelError):
-                    record = self._without(record, self.scores[number + 1 :])
-                    break
                 continue
             columns |= {key: np.frombuffer(each) for key, each in found.columns.items()}
             record = replace(
@@ -188,11 +190,6 @@ class _Assessing:
             tuple(found.facts),
             replace(about, **found.facts),
         )
-
-    def _without(self, record: ImportanceRecord, left: Sequence[Score]) -> ImportanceRecord:
-        """The record, which names the scores that can't be measured any more."""
-        text = f"not measured on the changed model: {', '.join(each.name for each in left)}"
-        return replace(record, warnings=(*record.warnings, *[text][: len(left)]))
 
     @cached_property
     def base(self) -> Evaluation:

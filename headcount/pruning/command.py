@@ -204,7 +204,10 @@ class Curve(ResumableArguments, ResultCommand["Inputs[pruning.Roles | None]", "r
         context = settings.context(loaded, splits.train)
         trial = pruning.Trial(context, splits.dev, splits.test, self.scores, self.control)
         seeds = range(self.on.seed, self.on.seed + self.seeds)
-        points = pruning.curve(trial, chosen, self.keep, seeds, key, unsuited=unsuited)
+        failed = left_out.__setitem__
+        points = pruning.curve(
+            trial, chosen, self.keep, seeds, key, unsuited=unsuited, failed=failed
+        )
         found = pruning.curve_of(points, loaded, splits, chosen, key, left_out)
         return found.recorded({"options": changed})
 

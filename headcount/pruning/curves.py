@@ -145,6 +145,7 @@ def curve(
     key: str = "",
     with_dense: bool = True,
     unsuited: Callable[[str, str], None] | None = None,
+    failed: Callable[[str, str], None] | None = None,
 ) -> CurvePoints:
     """One point per method, seed and budget, after the points of the dense model.
 
@@ -157,6 +158,8 @@ def curve(
         with_dense: whether to measure the dense model.
         unsuited: called with the name of each method that can't choose heads of this model, and the
             reason; the curve continues without it. None raises the error instead.
+        failed: called likewise with each method of a plug-in that fails, and with those that can't
+            be measured on a model that it changed. None warns instead.
 
     Raises:
         InputError: for a budget that can't be met, points of another curve, or a method that can't
@@ -178,7 +181,7 @@ def curve(
             folder = Path(stack.enter_context(TemporaryDirectory()))
             trial = replace(trial, context=replace(trial.context, state=folder))
         every, key = [*dense, *controls, *wanted], f"{trial.signature}|{key}"
-        return _measured(trial, dict(methods), every, key, unsuited)
+        return _measured(trial, dict(methods), every, key, unsuited, failed)
 
 
 def _measured(
@@ -187,6 +190,7 @@ def _measured(
     wanted: Sequence[Point],
     key: str,
     unsuited: Callable[[str, str], None] | None,
+    failed: Callable[[str, str], None] | None,
 ) -> CurvePoints:
     """All points that are not done already; methods that do not suit the model are left out."""
     context, reasons = trial.context, dict[str, str]()
@@ -198,21 +202,46 @@ def _measured(
             continue
         try:
             done.once(_name(point, methods), partial(_point, trial, methods, point))
-        except (UnsuitedError, PluginError) as error:
-            broken = isinstance(error, PluginError) and not isinstance(error, ChangedModelError)
-            if not (unsuited or (broken and len(methods) > 1)):
-                raise
-            del methods[point.method]
-            reasons[point.method] = str(error)
+        except UnsuitedError as error:
             if unsuited is None:
-                warnings.warn(str(error), PluginWarning, stacklevel=2)
-            else:
-                unsuited(point.method, str(error))
+                raise
+            left, tell = {point.method: str(error)}, unsuited
+        except PluginError as error:
+            left, tell = _broken(error, point, wanted[number:], methods), failed or _warn
+        else:
+            continue
+        for name, why in left.items():
+            del methods[name]
+            reasons[name] = why
+            tell(name, why)
     if not methods:
         raise InputError(f"No method can choose heads of this model: {reasons}")
     context.progress("points", len(wanted), len(wanted))
-    left = [point for point in wanted if point.method in (ALL, *methods)]
-    return CurvePoints(tuple(done[_name(point, methods)] for point in left))
+    kept = [point for point in wanted if point.method in (ALL, *methods)]
+    return CurvePoints(tuple(done[_name(point, methods)] for point in kept))
+
+
+def _broken(
+    error: PluginError, point: Point, later: Sequence[Point], methods: Mapping[str, Method]
+) -> dict[str, str]:
+    """Why methods are left out since that of a plug-in failed at a point, by their names.
+
+    What was measured before it changed the model is kept; nothing can be measured after that.
+
+    Raises:
+        PluginError: The same, if no method is left, or the task failed.
+    """
+    method, found = methods.get(point.method), {point.method: str(error)}
+    if isinstance(error, ChangedModelError):
+        why = f"not measured on the model that {point.method} changed"
+        found = {each.method: why for each in later if each.method in methods} | found
+    if error.thing is not method or len(found) == len(methods):
+        raise error
+    return found
+
+
+def _warn(name: str, why: str) -> None:
+    warnings.warn(f"{name} is left out: {why}", PluginWarning, stacklevel=4)
 
 
 def _point(trial: Trial, methods: Mapping[str, Method], point: Point) -> CurvePoint:

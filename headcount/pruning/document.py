@@ -177,6 +177,7 @@ def curve_of(
         warnings=(
             *splits.warnings,
             *(f"{name} is left out: {why.rstrip('.')}" for name, why in without.items()),
+            *splits.noticed,
         ),
         sentences=tuple(sentences(points, task.metric, task.higher_is_better, updates)),
         signature=signature,

@@ -339,7 +339,7 @@ def prune(
     ).run()
     record = replace(
         pruned.record,
-        warnings=(*splits.warnings, *pruned.record.warnings),
+        warnings=(*splits.warnings, *pruned.record.warnings, *splits.noticed),
         signature=splits.signature(loaded, settings.seed, **settings.signed_options),
         arguments=_arguments(method, compensation),
     )

@@ -92,13 +92,14 @@ def skills(
     means = mean_outputs(loaded, windows_BT) if "mean" in options.replace else None
     named = [each for each in options.skills if each not in SKILLS]  # ours are measured anyway
     kinds = (*map(SKILL_CLASSES.find, (*named, *own)),)
-    others, failed = _own(kinds, loaded, texts, options.seed)
     recalls = list[RecallRow]()
     for each in (needles.asked, *done.asked):
         removals = Removals(loaded, each, patterns[0], options, means, num)
         recalls += removals.rows(partial(progress, f"{each.name} without heads"))
+    signed = signature(loaded, texts.sha256(), **_signed(options, tasks, tokens, kinds))
+    others, failed = _own(kinds, loaded, texts, options.seed)  # last, since they may change it
     record = SkillsRecord(
-        signature=signature(loaded, texts.sha256(), **_signed(options, tasks, tokens, kinds)),
+        signature=signed,
         warnings=(*asked.hay.noted.warnings(), *needles.warnings(), *done.warnings(), *failed),
         timings={"all": time.time() - begun},
         model=name_of(loaded.name),
@@ -117,11 +118,12 @@ def _own(
 ) -> tuple[list[Score], list[str]]:
     """The scores by skills of plug-ins, and a sentence for each that fails."""
     found, failed = list[Score](), list[str]()
-    for kind in kinds:
+    for number, kind in enumerate(kinds, start=1):
         try:
             value_NH = scored(kind, loaded, texts, seed)
-        except ChangedModelError:
-            raise
+        except ChangedModelError as error:
+            failed += error.sentences(left.name for left in kinds[number:])
+            break
         except (PluginError, UnsuitedError) as error:
             failed.append(str(error))
         else:

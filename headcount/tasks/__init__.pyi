@@ -1,3 +1,11 @@
+from .batch import Answers as Answers
+from .batch import Evaluation as Evaluation
+from .batch import Losses as Losses
+from .batch import TaskBatch as TaskBatch
+from .batch import groups as groups
+from .batch import pad_id as pad_id
+from .batch import padded as padded
+from .batch import text_inputs as text_inputs
 from .choice import Choice as Choice
 from .choice import asked_logits as asked_logits
 from .classification import Classification as Classification
@@ -36,15 +44,7 @@ from .splits import build as build
 from .splits import drawn as drawn
 from .splits import warning as warning
 from .supported import fitting as fitting
-from .task import Answers as Answers
-from .task import Evaluation as Evaluation
-from .task import Losses as Losses
 from .task import Task as Task
-from .task import TaskBatch as TaskBatch
-from .task import groups as groups
-from .task import pad_id as pad_id
-from .task import padded as padded
-from .task import text_inputs as text_inputs
 from .texts import TextsTask as TextsTask
 from .token_classification import TokenClassification as TokenClassification
 from .transcription import Transcription as Transcription

@@ -33,10 +33,11 @@ from transformers import PreTrainedModel
 from headcount.core import CorpusError, check_choice
 from headcount.corpora import Columns, Data, Encoded, Encoder, Noted, Sentence, Table
 from headcount.models import Loaded
+from headcount.tasks.batch import Answers, Losses, TaskBatch, pad_id, padded, text_inputs
 from headcount.tasks.classification import ClassTask
 from headcount.tasks.metrics import IGNORED
 from headcount.tasks.options import LikelihoodPer
-from headcount.tasks.task import Answers, Distils, Losses, TaskBatch, pad_id, padded, text_inputs
+from headcount.tasks.task import Distils
 
 
 @final

@@ -41,20 +41,18 @@ from headcount.corpora import (
     image_digests,
 )
 from headcount.models import Loaded, image_encoder
-from headcount.tasks.metrics import COUNTED
-from headcount.tasks.options import ClassMetric
-from headcount.tasks.task import (
+from headcount.tasks.batch import (
     Answers,
-    Distils,
     Evaluation,
     Losses,
-    Resampled,
-    Task,
     TaskBatch,
     pad_id,
     padded,
     text_inputs,
 )
+from headcount.tasks.metrics import COUNTED
+from headcount.tasks.options import ClassMetric
+from headcount.tasks.task import Distils, Resampled, Task
 
 
 class ClassTask(Task, ABC):

@@ -29,9 +29,9 @@ from headcount.core import CorpusError, InputError, ModelError, amount
 from headcount.corpora import Columns, Data, Encoded, Encoder, Noted, Table
 from headcount.models import Loaded
 from headcount.results import START
+from headcount.tasks.batch import TaskBatch, pad_id, padded, text_inputs
 from headcount.tasks.metrics import IGNORED, PerplexityTask
 from headcount.tasks.options import Masking, check_roles
-from headcount.tasks.task import TaskBatch, pad_id, padded, text_inputs
 
 
 def whole_texts(loaded: Loaded, table: Table) -> list[Encoded]:

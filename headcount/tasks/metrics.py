@@ -42,8 +42,9 @@ from headcount.core import MAX_TOKENS, CorpusError, InputError, amount, levels, 
 from headcount.corpora import Table
 from headcount.statistics import rank_correlations
 from headcount.tap import evaluating, intercepted
+from headcount.tasks.batch import Answers, Evaluation, Losses, TaskBatch
 from headcount.tasks.options import SPEARMAN
-from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
+from headcount.tasks.task import Distils, Resampled, Task
 
 Scale = tuple[int | float, int | float]
 """Lowest and highest number that the data can have."""

@@ -20,9 +20,9 @@ from torch import Tensor
 from headcount.core import CorpusError, ModelError
 from headcount.corpora import Columns, Data, Noted
 from headcount.models import Loaded, stated_activation
+from headcount.tasks.batch import Answers, Losses, TaskBatch, pad_id
 from headcount.tasks.classification import check_knows_padding, encoded_pairs, padded_inputs
 from headcount.tasks.metrics import RankedTask, Scale, gold_numbers
-from headcount.tasks.task import Answers, Losses, TaskBatch, pad_id
 
 Activation = Callable[[Tensor], Tensor]
 

@@ -12,6 +12,7 @@ from transformers import PreTrainedModel
 
 from headcount.core import (
     MAX_TOKENS,
+    OURS,
     InputError,
     ModelError,
     amount,
@@ -23,7 +24,8 @@ from headcount.models import CUT, Loaded, as_loaded, check_memory, signature
 from headcount.results import EvaluationRecord
 from headcount.statistics import rough_score
 from headcount.tap import AnyModel, evaluating, input_device, model_of
-from headcount.tasks.task import Evaluation, Losses, Task, TaskBatch
+from headcount.tasks.batch import Evaluation, Losses, TaskBatch
+from headcount.tasks.task import Task
 from headcount.tasks.translation import Translation
 
 
@@ -79,12 +81,15 @@ def check_examples_fit(loaded: Loaded, task: Task, max_tokens: int) -> None:
 def _check_finite(losses: Losses, index_E: np.ndarray, task: Task) -> None:
     broken_E = ~losses.loss_E.isfinite().cpu().numpy()
     if broken_E.any():
-        first = index_E[broken_E].min()
+        first, origin = index_E[broken_E].min(), task.its_origin
+        whose, too = (
+            ("", "") if origin == OURS else (f" by the plug-in {origin}", " or the plug-in")
+        )
         raise ModelError(
             f"Expected finite losses, got NaN or infinity in {broken_E.sum()} of the "
             f"{amount(len(broken_E), 'loss')} of a batch, such as the {task.name} loss of example "
-            f"{first} (from 0). "
-            "Load the model in float32, or repair the checkpoint."
+            f"{first} (from 0){whose}. "
+            f"Load the model in float32, or repair the checkpoint{too}."
         )
 
 

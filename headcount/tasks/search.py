@@ -37,19 +37,18 @@ from headcount.corpora import (
 )
 from headcount.models import Loaded, stated_prompts
 from headcount.tap import evaluating, input_device
-from headcount.tasks.embedding import Embedding
-from headcount.tasks.options import Pooling, SearchMetric
-from headcount.tasks.task import (
+from headcount.tasks.batch import (
     Answers,
-    Distils,
     Evaluation,
     Losses,
-    Task,
     TaskBatch,
     groups,
     pad_id,
     text_inputs,
 )
+from headcount.tasks.embedding import Embedding
+from headcount.tasks.options import Pooling, SearchMetric
+from headcount.tasks.task import Distils, Task
 
 SCALE = 20.0
 """What cosines are multiplied by in the loss, as in sentence-transformers."""

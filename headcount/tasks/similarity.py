@@ -22,10 +22,10 @@ from transformers import PreTrainedModel
 from headcount.core import CorpusError, amount
 from headcount.corpora import Columns, Data, Noted
 from headcount.models import Loaded
+from headcount.tasks.batch import Answers, Losses, TaskBatch, pad_id, text_inputs
 from headcount.tasks.embedding import Embedding
 from headcount.tasks.metrics import RankedTask, Scale, gold_numbers
 from headcount.tasks.options import Pooling
-from headcount.tasks.task import Answers, Losses, TaskBatch, pad_id, text_inputs
 
 STS_SCALE = (0, 5)
 """The scale of the STS tasks."""

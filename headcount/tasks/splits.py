@@ -161,6 +161,12 @@ class TaskSplits:
         """The data sets to measure on, by name: `dev`, and `test` if there is one."""
         return {"dev": self.dev} | ({} if self.test is None else {"test": self.test})
 
+    @property
+    def noticed(self) -> tuple[str, ...]:
+        """A sentence for every score that was no number since they were made."""
+        tasks = (self.train, self.dev, *self.measured.values())
+        return (*dict.fromkeys(each for task in tasks for each in task.noticed),)
+
     @classmethod
     def build(
         cls,

@@ -1,192 +1,46 @@
 """Task: what quality means. Data, a loss for every example, and a score over all of them.
 
-A batch is filled up to a budget of padded tokens, the shortest rows first.
+The task of a plug-in is guarded from the moment that it is made: whatever it does wrong names it.
 """
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from functools import cache, cached_property
 from hashlib import sha256
-from typing import Any, ClassVar, Literal, TypeVar, final
+from math import isnan
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
-import torch
-from jaxtyping import Bool, Float, Int, Int64, Shaped
-from torch import Tensor
+from jaxtyping import Float, Int
 from transformers import PreTrainedModel
 
-from headcount.core import MAX_TOKENS, InputError, Origin, Steps, signed_origins, silent_steps
-from headcount.corpora import (
-    Columns,
-    ColumnSpec,
-    Data,
-    Movable,
-    Noted,
-    Table,
-    groups_by_length,
-    present,
+from headcount.core import (
+    MAX_TOKENS,
+    OURS,
+    REPAIR,
+    InputError,
+    Origin,
+    PluginError,
+    Steps,
+    amount,
+    guarded,
+    origin_of_module,
+    signed_origins,
+    silent_steps,
 )
-from headcount.corpora import padded as padded_rows
-from headcount.models import Loaded
+from headcount.corpora import Columns, ColumnSpec, Data, Noted, Table
+from headcount.models import Loaded, unchanged
+from headcount.tasks.batch import Answers, Evaluation, Losses, TaskBatch, groups
 from headcount.tasks.options import TASKS, read_examples
 from headcount.tasks.supported import check_fits
 
 Own = TypeVar("Own", bound="Task")
 
 
-def groups(
-    length_N: Int[np.ndarray, " example"], max_tokens: int
-) -> Iterator[Int[np.ndarray, " some"]]:
-    """Numbers of the examples in each batch: shortest first, ties in order.
-
-    Args:
-        length_N: padded tokens that an example needs when it is the longest.
-        max_tokens: largest number of padded tokens in a batch; a longer example forms a batch.
-    """
-    if max_tokens < 1:
-        raise InputError(
-            f"Expected at least 1 token a batch, got {max_tokens}. Use a larger number."
-        )
-    for group in groups_by_length(range(len(length_N)), length_N.__getitem__, max_tokens):
-        yield np.array(group)
-
-
-def padded(rows: Sequence[Sequence[int]], fill: int) -> Int64[Tensor, "row token"]:
-    """Rows of numbers, padded on the right."""
-    return torch.from_numpy(padded_rows(rows, fill))
-
-
-def text_inputs(
-    rows: Sequence[Sequence[int]], pad_id: int
-) -> dict[str, Int64[Tensor, "row token"]]:
-    """Token ids with their attention mask."""
-    mask_RN = torch.from_numpy(present(rows)).long()
-    return {"input_ids": padded(rows, pad_id), "attention_mask": mask_RN}
-
-
-def pad_id(loaded: Loaded) -> int:
-    """The model's padding id (some look at the id itself), or any id that fills as well."""
-    own = loaded.model.config.get_text_config().pad_token_id
-    return own if isinstance(own, int) and own >= 0 else loaded.encoder().pad_id
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class TaskBatch(Movable):
-    """Some examples, ready for a model."""
-
-    inputs: dict[str, Tensor]
-    """Keyword arguments of the model's forward; the first axis is the row."""
-    labels: dict[str, Tensor]
-    """Targets of the loss; the first axis is the example."""
-    example_R: Int[Tensor, " row"]
-    """The example of the batch that each row belongs to; a pair of sentences is two rows."""
-    index_E: Int[Tensor, " example"]
-    """The number of each example in the task's data."""
-
-    @classmethod
-    def of(
-        cls,
-        inputs: dict[str, Tensor],
-        labels: dict[str, Tensor],
-        index_E: Int[np.ndarray, " example"],
-    ) -> "TaskBatch":
-        """Examples with a row each."""
-        return cls(inputs, labels, torch.arange(len(index_E)), torch.from_numpy(index_E))
-
-    @property
-    def num_examples(self) -> int:
-        """Number of examples in the batch."""
-        return len(self.index_E)
-
-    def is_query(
-        self, site: str, shape: tuple[int, int] | None = None
-    ) -> Bool[Tensor, "row query"]:
-        """Which tokens, excluding padding, attend at a site.
-
-        Args:
-            site: the attention site.
-            shape: rows and queries there; all of them count if the model takes no mask (images,
-                sound).
-
-        Raises:
-            InputError: if there is neither mask nor shape, or the mask has another shape.
-        """
-        decodes = site != "encoder.self" and "decoder_attention_mask" in self.inputs
-        mask_RQ = self.inputs.get("decoder_attention_mask" if decodes else "attention_mask")
-        if site == "vision.self":
-            mask_RQ = None  # images have no padding
-        if mask_RQ is not None:
-            if shape is not None and mask_RQ.numel() != shape[0] * shape[1]:
-                raise InputError(
-                    f"Expected an attention mask of {shape[0]} by {shape[1]} for the queries at "
-                    f"{site}, got one of {tuple(mask_RQ.shape)}. An encoder-decoder takes a "
-                    "decoder_attention_mask too."
-                )
-            return mask_RQ.bool()
-        if shape is None:
-            raise InputError(
-                "Expected an attention mask among the inputs of the task's batches, since it says "
-                f"which tokens attend, got {', '.join(self.inputs)}. Add one of ones."
-            )
-        return torch.ones(shape, dtype=torch.bool, device=self.index_E.device)
-
-    def repeated(self, times: int) -> "TaskBatch":
-        """The batch `times` times in a row, as if there were more examples."""
-        shift = torch.arange(times, device=self.example_R.device) * self.num_examples
-        return TaskBatch(
-            {name: torch.cat([tensor] * times) for name, tensor in self.inputs.items()},
-            {name: torch.cat([tensor] * times) for name, tensor in self.labels.items()},
-            (shift[:, None] + self.example_R).flatten(),
-            self.index_E.repeat(times),
-        )
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Losses:
-    """A model's losses on the examples of one batch."""
-
-    loss_E: Float[Tensor, " example"]
-    """Summed loss of each example, in nats if it is a cross-entropy; gradients flow."""
-    count_E: Int[Tensor, " example"]
-    """Number of terms in the loss: predicted tokens, or 1."""
-    outcome_E: Float[Tensor, " example *outcome"]
-    """The score's input: a predicted class, a cosine, or counts of the task's `outcome_shape`; NaN
-    if the score is made of the losses."""
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Answers:
-    """The part of a model's output on one batch that can be distilled."""
-
-    values: Float[Tensor, "*place answer"]
-    """Logits at every place of the batch, or embeddings of its sentences at unit length."""
-    labels: Int[Tensor, "*place"] | None = None
-    """The number of the correct answer at each place, `IGNORED` where nothing is asked; None for
-    embeddings."""
-
-
 Distils = Literal["answers", "embeddings"]
 """What can be distilled: one of several at each place (logits), or embeddings."""
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Evaluation:
-    """A model's results on every example of a task, in the order of the data."""
-
-    loss_N: Float[np.ndarray, " example"]
-    count_N: Int[np.ndarray, " example"]
-    outcome_N: Shaped[np.ndarray, " example *outcome"]
-    """Numbers, or texts (objects) if the model writes."""
-
-    @property
-    def loss(self) -> float:
-        """Mean loss over everything that was predicted."""
-        return float(self.loss_N.sum() / self.count_N.sum())
 
 
 Resampled = Callable[[Int[np.ndarray, "draw sample"]], Float[np.ndarray, " draw"]]
@@ -223,6 +77,17 @@ class Task(ABC):
     """Numbers of texts that are read in another way than they are written."""
     steps: Steps = staticmethod(silent_steps)
     """Called as the examples of `batches` are run: see `watched`."""
+    noticed: dict[str, None]
+    """Sentences about scores that were no number."""
+
+    def __new__(cls: type[Own], *_: object, **__: object) -> Own:
+        """A task; that of a plug-in is guarded, whoever makes it."""
+        kind: Any = cls
+        if origin_of_module(cls.__module__) != OURS:
+            kind = _guarded_kind(cls)
+        found = super().__new__(kind)
+        found.noticed = {}
+        return found
 
     def read(
         self,
@@ -395,3 +260,109 @@ class Task(ABC):
             f"Expected a task that can be trained on, which has `length_N` and `batch`, got "
             f"{self.name}, which makes only its own batches."
         )
+
+
+@cache
+def _guarded_kind(kind: type[Task]) -> type[Task]:
+    """The class of a plug-in's task, guarded and checked wherever it is used.
+
+    It is derived from the plug-in's own, so that copies and parts of a task are guarded, too.
+    """
+    if issubclass(kind, _Guarded):
+        return kind
+    about = {"its_kind": kind, "__module__": kind.__module__, "__doc__": kind.__doc__}
+    found: Any = type(kind.__name__, (_Guarded, kind), about)
+    found.__abstractmethods__ = kind.__abstractmethods__  # what it lacks, `_Guarded` has not
+    return found
+
+
+class _Guarded(Task):
+    """What a plug-in's task does, which may neither fail nor change a model unseen."""
+
+    its_kind: ClassVar[type[Task]]
+    """The plug-in's own class."""
+    made_for: PreTrainedModel | None = None
+    """The model that it was made for, once it has read its data."""
+
+    @cached_property
+    def its_origin(self) -> Origin:  # type: ignore[override]
+        """Where the task is from."""
+        return TASKS.origin(self.its_kind)
+
+    def read(self, loaded: Loaded, *rest: Any) -> Table:
+        """The table of the data."""
+        self.made_for = loaded.model
+        return super().read(loaded, *rest)
+
+    @contextmanager
+    def _guarded(self, doing: str, model: PreTrainedModel | None = None) -> Iterator[None]:
+        origin = self.its_origin
+        with nullcontext() if model is None else unchanged(model, origin, self, is_brief=True):
+            with guarded(origin, f"{doing} of the task {self.name}", self):
+                yield
+
+    def warnings(self) -> list[str]:
+        """A sentence for each part of the data that the model does not get, and each score."""
+        return [*super().warnings(), *self.noticed]
+
+    def batch(self, index_E: Int[np.ndarray, " example"]) -> TaskBatch:
+        """A batch of some examples."""
+        with self._guarded("make a batch", self.made_for):
+            found = super().batch(index_E)
+            if not isinstance(found, TaskBatch):
+                raise wrong(self.its_origin, "a TaskBatch of `batch`", type(found).__name__)
+            return found
+
+    def losses(self, model: PreTrainedModel, batch: TaskBatch) -> Losses:
+        """Losses of a batch: a number for each example, of a model that stays as it is."""
+        with self._guarded("compute losses", model):
+            found = super().losses(model, batch)
+            return _checked_losses(found, self, batch.num_examples, self.its_origin)
+
+    def with_texts(
+        self, evaluation: Evaluation, model: PreTrainedModel, max_tokens: int = MAX_TOKENS
+    ) -> Evaluation:
+        """An evaluation with outcomes that are made on request."""
+        with self._guarded("make outcomes", model):
+            return super().with_texts(evaluation, model, max_tokens)
+
+    def score(
+        self, evaluation: Evaluation, index_S: Int[np.ndarray, " sample"] | None = None
+    ) -> float:
+        """The score, which is a number; if that of all examples is NaN, `warnings` says so."""
+        with self._guarded("compute the score"):
+            found = super().score(evaluation, index_S)  # type: ignore[safe-super]
+            score = _checked_score(found, self.its_origin)
+        every_N = np.arange(len(evaluation.loss_N))
+        if isnan(score) and (index_S is None or np.array_equal(index_S, every_N)):
+            text = (
+                f"{self.metric} of the task {self.name} of the plug-in {self.its_origin} has no "
+                f"number (NaN) on {amount(len(every_N), 'example')}"
+            )
+            self.noticed[text] = None
+        return score
+
+
+def _checked_losses(losses: object, task: Task, number: int, origin: Origin) -> Losses:
+    """Losses, counts and outcomes of some examples."""
+    if not isinstance(losses, Losses):
+        raise wrong(origin, "Losses of `losses`", type(losses).__name__)
+    shapes = {"loss_E": (number,), "count_E": (number,)}
+    shapes |= {"outcome_E": (number, *task.outcome_shape)}
+    if not losses.loss_E.is_floating_point():
+        raise wrong(origin, "loss_E in floating point", str(losses.loss_E.dtype))
+    for name, shape in shapes.items():
+        if (got := tuple(getattr(losses, name).shape)) != shape:
+            raise wrong(origin, f"{name} of shape {shape} for {number} examples", f"{got}")
+    return losses
+
+
+def _checked_score(score: object, origin: Origin) -> float:
+    if not isinstance(score, float | int):
+        raise wrong(origin, "a number as the score", type(score).__name__)
+    return float(score)
+
+
+def wrong(origin: Origin, expected: str, got: str) -> PluginError:
+    """The error that a plug-in's task returned something else."""
+    return PluginError(f"Expected {expected} from the plug-in {origin}, got {got}. {REPAIR}")

@@ -15,7 +15,8 @@ from transformers import PreTrainedModel
 
 from headcount.corpora import Columns, Data, Noted
 from headcount.models import Loaded
-from headcount.tasks.task import Task, TaskBatch, pad_id, text_inputs
+from headcount.tasks.batch import TaskBatch, pad_id, text_inputs
+from headcount.tasks.task import Task
 
 
 class TextsTask(Task, ABC):

@@ -21,18 +21,11 @@ from torch.nn.functional import one_hot
 from headcount.core import CorpusError, ModelError, amount, check_choice
 from headcount.corpora import LABELS, NO_LABEL, WORDS, Columns, Data, Encoded, Noted, Table
 from headcount.models import Loaded
+from headcount.tasks.batch import Evaluation, Losses, TaskBatch, pad_id, padded, text_inputs
 from headcount.tasks.classification import class_numbers
 from headcount.tasks.metrics import COUNTED, IGNORED, TokenTask
 from headcount.tasks.options import TokenMetric
-from headcount.tasks.task import (
-    Evaluation,
-    Losses,
-    Resampled,
-    TaskBatch,
-    pad_id,
-    padded,
-    text_inputs,
-)
+from headcount.tasks.task import Resampled
 
 
 @final

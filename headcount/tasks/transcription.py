@@ -33,9 +33,10 @@ from headcount.corpora import (
 )
 from headcount.models import Loaded, SpeechEncoder
 from headcount.tap import input_device
+from headcount.tasks.batch import Evaluation, TaskBatch, groups, padded
 from headcount.tasks.metrics import IGNORED, WritingTask
 from headcount.tasks.supported import check_fits
-from headcount.tasks.task import Evaluation, Resampled, TaskBatch, groups, padded
+from headcount.tasks.task import Resampled
 
 _Read = tuple[Recording, list[int], list[int]]
 """A recording, the tokens that begin its transcript, and those of its words."""

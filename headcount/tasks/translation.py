@@ -32,17 +32,10 @@ from headcount.corpora import (
 )
 from headcount.models import Loaded
 from headcount.tap import input_device
+from headcount.tasks.batch import Evaluation, TaskBatch, groups, pad_id, padded, text_inputs
 from headcount.tasks.metrics import IGNORED, WritingTask, bleu, chrf
 from headcount.tasks.options import MORE_TARGETS, TranslationMetric
-from headcount.tasks.task import (
-    Evaluation,
-    Resampled,
-    TaskBatch,
-    groups,
-    pad_id,
-    padded,
-    text_inputs,
-)
+from headcount.tasks.task import Resampled
 
 VARYING = -1
 """SacreBLEU's number of references if examples differ in theirs."""

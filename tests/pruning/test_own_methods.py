@@ -1,14 +1,16 @@
 """A method of one's own chooses heads by name, and one that chooses others is a sentence."""
 
+import copy
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
 from headcount import Plan, choose_heads, register
-from headcount.core import Head, PluginError, PluginWarning
+from headcount.core import ChangedModelError, Head, PluginError, PluginWarning
 from headcount.pruning import METHODS, Ranking, Selection, Trial, curve, method, options_of_method
+from headcount.results import ALL
 from tests.pruning.context import context
 
 
@@ -75,6 +77,24 @@ def test_a_broken_method_is_a_sentence_and_the_others_stay(
     assert "random" in {each.method for each in points.points} and "last" not in {
         e.method for e in points.points
     }
+
+
+def test_points_from_before_it_changed_the_model_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    given, left = context("masked-bert"), dict[str, str]()
+    given = replace(given, loaded=copy.deepcopy(given.loaded))
+
+    def changing(method: Any, context: Any, keep: Any) -> Any:
+        next(context.loaded.model.parameters()).data.mul_(1.01)
+
+    monkeypatch.setattr(Last, "choose", changing)
+    ways = {"random": method("random"), "last": Last(), "norm": method("norm")}
+    trial = Trial(given, given.train, scores=False)
+    points = curve(trial, ways, [2], [0], failed=left.__setitem__)
+    assert {each.method for each in points.points} == {ALL, "random"}
+    assert f"the plug-in {__name__} to leave the model as it is" in left["last"]
+    assert left["norm"] == "not measured on the model that last changed"
+    with pytest.raises(ChangedModelError):
+        curve(replace(trial, context=given), {"last": Last()}, [2], [0])
 
 
 @pytest.mark.parametrize(

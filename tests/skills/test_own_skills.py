@@ -1,5 +1,6 @@
 """A skill of one's own stands in tables, documents and records beside ours."""
 
+import copy
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -82,3 +83,26 @@ def test_ours_are_kept_if_one_fails(loaded: Loaded, monkeypatch: pytest.MonkeyPa
     found = skills(loaded, Corpus(TEXTS), OPTIONS, own=[Last])
     assert not found.own and found.ranked("induction")
     assert "Expected words of the skill last" in found.record.warnings[-1]
+
+
+@pytest.mark.slow
+def test_what_was_measured_before_it_changed_the_model_is_kept(
+    loaded: Loaded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = copy.deepcopy(loaded)
+    asked = Corpus(TEXTS), replace(OPTIONS, skills=("last",))
+    other = type("Other", (Last,), {"name": "other"})
+    whole, scores = skills(loaded, *asked, own=[other]), Last.scores
+
+    def changing(self: Any, loaded: Any, *rest: Any) -> Any:
+        next(loaded.model.parameters()).data.mul_(1.01)
+        return scores(self, loaded, *rest)
+
+    monkeypatch.setattr(Last, "scores", changing)
+    found = skills(loaded, *asked, own=[other])
+    for each, its in ((found.heads, whole.heads), (found.recalls, whole.recalls)):
+        assert str(each) == str(its), "NaN is the same here"
+    assert not found.own
+    assert found.record.signature == whole.record.signature
+    assert f"the plug-in {__name__} to leave the model as it is" in found.record.warnings[-2]
+    assert found.record.warnings[-1] == "not measured on the changed model: other"

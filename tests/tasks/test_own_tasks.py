@@ -1,5 +1,6 @@
 """A task of one's own is built by name, signed, and tried on a few examples first."""
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -9,17 +10,20 @@ import torch
 
 from headcount import register
 from headcount.commands import TaskArguments
-from headcount.core import InputError, PluginError, PluginWarning
+from headcount.core import ChangedModelError, InputError, PluginError
 from headcount.corpora import Column
 from headcount.importance import Options, assess
+from headcount.pruning import Compensation, prune
 from headcount.tasks import (
     TASKS,
     Losses,
     Task,
     TaskBatch,
+    TaskSplits,
     build,
     evaluate,
     pad_id,
+    score,
     text_inputs,
 )
 from tests.tasks.loaded import TASKS as TINY
@@ -107,9 +111,13 @@ def whole(found: Losses) -> Losses:
             losses(2, torch.nan),
             "finite losses from .*, got .nan",
         ),
-        ("losses_of", lambda *_: 1 / 0, "to make the task length, got ZeroDivisionError"),
+        (
+            "losses_of",
+            lambda *_: 1 / 0,
+            "to compute losses of the task length, got ZeroDivisionError",
+        ),
         ("score", lambda *_: "good", "a number as the score from the plug-in .*, got str"),
-        ("score", exits, "to make the task length, got SystemExit: 2"),
+        ("score", exits, "to compute the score of the task length, got SystemExit: 2"),
         ("length_N", np.ones(7), r"length_N of 3 examples from .*, got shape \(7,\)"),
         ("metric", None, "a task with metric from the plug-in .*, got none"),
     ],
@@ -156,9 +164,46 @@ def test_a_score_that_is_no_number_is_a_sentence(monkeypatch: pytest.MonkeyPatch
     loaded, _ = TINY["masked-bert"]()
     task = build("length", loaded, DATA)
     monkeypatch.setattr(Length, "score", lambda *_: float("nan"))
-    expected = rf"distance of the task length of the plug-in {__name__} has no number \(NaN\) on"
-    with pytest.warns(PluginWarning, match=expected):
-        assess(loaded, task, Options(("norm",)))
+    expected = f"distance of the task length of the plug-in {__name__} has no number (NaN) on 3 ex"
+    for record in (assess(loaded, task, Options(("norm",))).record, score(loaded, task).record):
+        assert [each for each in record.warnings if each.startswith(expected)]
+    splits = TaskSplits(task, task, task)
+    found = prune(loaded, splits, "norm", len(loaded.heads) - 1, Compensation(fold=False))
+    assert [each for each in found.record.warnings if each.startswith(expected)]
+
+
+@pytest.mark.parametrize("name", ["batch", "losses_of", "with_texts"])
+def test_one_that_changes_the_model_later_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Whoever runs it, also if it was made without its name."""
+    loaded, _ = TINY["masked-bert"]()
+    loaded = copy.deepcopy(loaded)
+    tasks = build("length", loaded, DATA), Length(loaded, DATA)
+    does = getattr(Length, name)
+
+    def changing(*given: Any) -> Any:
+        next(loaded.model.parameters()).data.mul_(1.01)
+        return does(*given)
+
+    monkeypatch.setattr(Length, name, changing)
+    for task in tasks:
+        with pytest.raises(ChangedModelError, match=f"Expected the plug-in {__name__} to leave"):
+            score(loaded, task.watched(lambda *_: None))
+
+
+def test_draws_of_examples_name_it_and_others_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded, _ = TINY["masked-bert"]()
+    task, made = build("length", loaded, DATA), Length.score
+
+    def fails(self: Any, evaluation: Any, index_S: Any = None) -> float:
+        return made(self, evaluation) if index_S is None else 1 / 0
+
+    monkeypatch.setattr(Length, "score", fails)
+    record = assess(loaded, task, Options(("ablation", "norm"), quantity="score")).record
+    assert record.methods == ("norm",)
+    expected = "compute the score of the task length, got ZeroDivisionError"
+    assert [each for each in record.warnings if expected in each and __name__ in each]
 
 
 def test_options_from_the_command_line_reach_it_and_are_signed(tmp_path: Any) -> None:

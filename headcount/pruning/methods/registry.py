@@ -54,7 +54,8 @@ def chosen(method: Method, context: PruningContext, keep: Keep) -> Selection:
     origin, loaded = METHODS.origin(method), context.loaded
     if origin == OURS:
         return method.choose(context, keep)
-    with unchanged(loaded, origin), guarded(origin, f"choose heads by {method.name}"):
+    doing = f"choose heads by {method.name}"
+    with unchanged(loaded, origin, method), guarded(origin, doing, method):
         found = method.choose(context, keep)
         if not isinstance(found, Selection):
             raise PluginError(

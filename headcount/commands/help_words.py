@@ -1,11 +1,14 @@
 """Words of `--help`: values have a name, and defaults are shown where they mean something.
 
-The parser itself writes `--against {None}|STR`, `--first, --no-first`, `(default: )`.
+The parser itself writes `--against {None}|STR`, `--modes [{a,b} [{a,b} ...]]`,
+`--first, --no-first`, `(default: )`.
 """
 
+from collections.abc import Callable
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import tyro
 
@@ -32,7 +35,12 @@ def words_of_help() -> tyro.constructors.ConstructorRegistry:
             outer[0] = True
         if not isinstance(found, tyro.constructors.StructConstructorSpec):
             return None
-        named = [replace(each, type=_in_words(each.type)) for each in found.fields]
+        named = [
+            replace(
+                each, type=_in_words(each.type), helptext=partial(_one_paragraph, each.helptext)
+            )
+            for each in found.fields
+        ]
         return replace(found, fields=tuple(sorted(named, key=lambda each: each.name in RARE)))
 
     return registry
@@ -45,12 +53,26 @@ def _in_words(kind: Any) -> Any:
     return Annotated[plain, shown, tyro.conf.FlagCreatePairsOff, *given]
 
 
+def _one_paragraph(text: str | Callable[[], str | None] | None) -> str | None:
+    r"""The words of an option without the line breaks of its docstring, which the parser keeps.
+
+    >>> _one_paragraph("Files of texts,\n    likewise.")
+    'Files of texts, likewise.'
+    """
+    words = text() if callable(text) else text
+    return words and " ".join(words.split())
+
+
 def _value_name(kind: Any) -> str | None:
-    """The name of an option's value; None where the parser's own is better, as of choices.
+    """The name of an option's value, or its choices; None where the parser's own is better.
 
     >>> _value_name(int | None), _value_name(tuple[str, ...]), _value_name(tuple[str, str] | None)
     ('NUMBER', 'TEXT ...', 'TEXT TEXT')
+    >>> _value_name(tuple[Literal["mean", "cls"], ...] | None)
+    '{mean,cls} ...'
     """
+    if get_origin(kind) is Literal:
+        return f"{{{','.join(map(str, get_args(kind)))}}}"
     parts = [each for each in get_args(kind) if each not in (type(None), ...)]
     if not parts:
         return {str: "TEXT", int: "NUMBER", float: "NUMBER", Path: "PATH"}.get(kind)

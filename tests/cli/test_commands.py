@@ -482,7 +482,16 @@ def test_help_is_in_words_for_persons(name: str, capsys: pytest.CaptureFixture[s
         main([name, "--help"])
     shown = capsys.readouterr().out
     assert f"usage: headcount {name}" in shown
-    for said in ("{None}", "(default: )", "(default: None)", "(default: False)", ", --no-", "[STR"):
+    parser_words = (
+        "{None",
+        "(default: )",
+        "(default: None)",
+        "(default: False)",
+        ", --no-",
+        "[STR",
+        "[{",
+    )
+    for said in parser_words:
         assert said not in shown, said
     options = re.findall(r"^│ (--[\w.-]+)", shown, re.MULTILINE)
     last = [options.index(each) for each in ("--device", "--dtype") if each in options]

@@ -31,9 +31,9 @@ GUM = """\
 # text = Her sister, her own.
 1\tHer\tshe\tPRON\t_\t_\t2\tnmod:poss\t_\tEntity=(e9--1(e8
 2\tsister\tsister\tNOUN\t_\t_\t0\troot\t_\tEntity=e8)e9)
-3\t,\t,\tPUNCT\t_\t_\t2\tpunct\t_\tEntity=(e5[1/2]--1)
-4\ther\tshe\tPRON\t_\t_\t5\tnmod:poss\t_\t_
-5\town\town\tADJ\t_\t_\t2\tappos\t_\tEntity=(e5[2/2])
+3\t,\t,\tPUNCT\t_\t_\t2\tpunct\t_\tEntity=(e5[1/3]--1)
+4\ther\tshe\tPRON\t_\t_\t5\tnmod:poss\t_\tEntity=(e5[2/3])
+5\town\town\tADJ\t_\t_\t2\tappos\t_\tEntity=(e5[3/3])
 """
 
 

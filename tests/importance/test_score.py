@@ -74,6 +74,19 @@ def test_options_of_scores_have_names_of_their_own_and_are_signed() -> None:
                 assert kind(**{option: other}).signed(7) != kind().signed(7), (name, option)
 
 
+def test_only_ablations_of_a_score_sign_the_test_of_its_drops() -> None:
+    """The test of the loss is always the same, so that its option can't hinder a resumed run."""
+    kind = KINDS["ablation"]
+    by_loss, by_score = (
+        [
+            kind(quantity=quantity, score_test=test).signed(7)
+            for test in ("randomization", "sacrebleu")
+        ]
+        for quantity in ("loss", "score")
+    )
+    assert by_loss[0] == by_loss[1] and by_score[0] != by_score[1]
+
+
 def documented(key: str) -> str:
     """The row of a table that begins with the name of a column."""
     found = re.findall(rf"^\| `{key}` \|.*$", DOCS.read_text(encoding="utf-8"), re.MULTILINE)

@@ -36,6 +36,7 @@ from headcount.testing import (
 from headcount.testing.checking import FAMILIES
 from headcount.testing.method_checks import BUDGETS
 from headcount.testing.task_checks import reader
+from headcount.testing.wording import expect_readable
 from headcount.vocabulary import ColumnEntry
 
 # ------------------------------------------------------------ effects
@@ -557,3 +558,8 @@ def test_what_fails_is_listed_and_what_should_fail_must() -> None:
         check_score(Never)
     with pytest.raises(Failed, match="finds failed: .* Saw: no head in place of dec.0.1"):
         check_skill(Even, heads=["dec.0.1"])
+
+
+def test_a_fault_of_words_is_quoted_from_the_first_letter() -> None:
+    with pytest.raises(Failed, match=re.escape("its words has a brace: ...{Name} looks...")):
+        expect_readable("its words", "{Name} looks")

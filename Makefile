@@ -22,7 +22,7 @@ types: .venv/installed  ## the package, the tests and the benchmarks; with less 
 	NODE_OPTIONS=--max-old-space-size=9000 $(BIN)/pyright --pythonpath $(BIN)/python
 
 pytest: .venv/installed  ## all but the slow ones, in a process for every core, at most eight
-	$(ON) $(BIN)/pytest -m "not slow" $(PROCESSES)
+	$(ON) $(BIN)/pytest -m "not slow or daily" $(PROCESSES)
 
 PROCESSES := --numprocesses auto --maxprocesses 8 --dist loadfile
 

@@ -25,13 +25,18 @@ def slow(*values: object) -> list[Any]:
 
 
 def mark_all_but_one(items: Iterable[pytest.Item]) -> None:
-    """Mark as slow all cases but the first of the tests that the everyday ones ask `once`."""
-    asked = set[str]()
+    """Mark as slow all cases but the first of the tests that the everyday ones ask `once`.
+
+    `once("words", "resumes")` keeps the first case whose name ends with each of these, too.
+    """
+    asked = set[tuple[str, str]]()
     for item in items:
-        test = item.nodeid.partition("[")[0]
-        if item.get_closest_marker("once") and test in asked:
-            item.add_marker(pytest.mark.slow)
-        asked.add(test)
+        if once := item.get_closest_marker("once"):
+            test, _, case = item.nodeid.rstrip("]").partition("[")
+            answers = {(test, end) for end in ("", *once.args) if case.endswith(end)}
+            if answers <= asked:
+                item.add_marker(pytest.mark.slow)
+            asked |= answers
 
 
 def mark_relatives(items: Iterable[pytest.Item]) -> None:

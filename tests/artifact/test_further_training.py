@@ -65,7 +65,6 @@ def test_a_compact_model_has_a_dense_twin(name: str, tmp_path: Path) -> None:
     assert difference(run(twin.model, batch), run(smaller.model, batch)) < 1e-6
 
 
-@pytest.mark.slow
 def test_sentences_on_other_numbers_are_not_repeated(tmp_path: Path) -> None:
     """A model pruned twice: its heads were renumbered before the second time."""
     dense, smaller, data = folded("causal-llama")

@@ -43,7 +43,6 @@ def test_counts_are_those_of_the_whole(bert: Path, monkeypatch: pytest.MonkeyPat
         estimate(loaded, corpus, options)
 
 
-@pytest.mark.slow
 def test_the_command_prints_and_writes_nothing(bert: Path, tmp_path: Path) -> None:
     path, out = tmp_path / "a.txt", tmp_path / "out"
     path.write_text("\n".join(TEXTS[:40]))

@@ -80,7 +80,6 @@ def test_bad_input_is_refused(bert: Path, tmp_path: Path, given: tuple, says: st
     assert status == 2 and says in errors
 
 
-@pytest.mark.slow
 def test_clusters_with_few_states_or_none_are_counted(tmp_path: Path) -> None:
     """Positions are rotary, so what enters layer 0 of this model differs by token only."""
     out, model = tmp_path / "out", saved.llama(tmp_path / "llama")

@@ -77,7 +77,6 @@ def test_the_queries_own_text_has_the_numbers_of_our_segments(bert: Loaded) -> N
     pd.testing.assert_frame_equal(rows_of(found, "own"), rows_of(found, "segment"), rtol=1e-5)
 
 
-@pytest.mark.slow
 def test_marks_have_the_numbers_of_our_punctuation_in_a_causal_model(gpt2: Loaded) -> None:
     texts = [each.text for each in headcount.Corpus(SAMPLE, limit=90) if each.text[0].isalnum()]
     found = headcount.analyze(gpt2, headcount.Corpus(texts), LOW, traits=[Marks])

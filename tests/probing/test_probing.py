@@ -112,7 +112,6 @@ def test_the_same_sentences_are_refused_unless_allowed(
     )
 
 
-@pytest.mark.slow
 def test_probes_of_states_and_pairs(
     loaded: Loaded,
     files: tuple[Path, Path],

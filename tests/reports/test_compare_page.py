@@ -122,6 +122,7 @@ def test_relations_come_by_their_difference_and_are_apart_in_either_order(
         assert [(each.relation, each.apart) for each in found] == [("nsubj", True), ("obj", False)]
 
 
+@pytest.mark.daily
 def test_facts_are_listed_that_differ(runs: tuple[Analysis, Analysis]):
     record = replace(
         runs[0].record, model="another", versions={**runs[0].record.versions, "torch": "9"}
@@ -159,6 +160,7 @@ def test_heads_are_drawn_at_their_numbers_on_equal_axes(runs: tuple[Analysis, An
     assert str((dots.get_urls() or [""])[0]).startswith("#enc.0.1 enc.0.1: ")
 
 
+@pytest.mark.daily
 def test_relations_are_drawn_with_their_intervals(runs: tuple[Analysis, Analysis]):
     pairs = relation_pairs(*runs)
     figure = relation_shares(pairs, ("news", "captions"))

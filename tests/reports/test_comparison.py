@@ -91,7 +91,6 @@ def test_parts_that_older_runs_do_not_state_are_warned_of(run: Analysis, name: s
     )
 
 
-@pytest.mark.slow
 def test_other_minor_versions_are_warned_of(run: Analysis) -> None:
     other = signed(run, run.record.signature.replace("torch:2.13", "torch:2.14.1+cpu"))
     found = compare(run, other)

@@ -11,7 +11,7 @@ OF_MORE_STEPS = "integrated-10"
 """An effect that is another one with more steps."""
 
 
-@pytest.mark.slow
+@pytest.mark.once("causal", "chance", "found")
 @parametrize(*(EFFECTS[name] for name in EFFECTS.own if name != OF_MORE_STEPS))
 def test_by_name(check: Callable[[], Outcome]) -> None:
     check()

@@ -21,7 +21,7 @@ class Determined(Relation):
                 yield word, head
 
 
-@pytest.mark.once
+@pytest.mark.once("words")
 @parametrize(Determined)
 def test_a_relation(check: Callable[[], Outcome]) -> None:
     check()

@@ -15,7 +15,7 @@ from headcount.importance import (
 from headcount.testing import Outcome, parametrize
 
 
-@pytest.mark.once
+@pytest.mark.once("options", "words")
 @parametrize(
     *(GradientScore, FisherScore, RelevanceScore, NormScore),
     AblationScore(layers=False, one_left=False, samples=99),
@@ -24,7 +24,7 @@ def test_a_score(check: Callable[[], Outcome]) -> None:
     check()
 
 
-@pytest.mark.once
+@pytest.mark.once("resumes", "separates")
 @parametrize(
     SinkScore,
     expected_failures={"separates": "a head may look anywhere but at the first token for nothing"},

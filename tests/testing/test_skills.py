@@ -44,7 +44,6 @@ def _left_out(found: Checked) -> set[str]:
     return {each.name for each in found.outcomes if each.state == "left out"}
 
 
-@pytest.mark.slow
 def test_retrieval() -> None:
     """A model of random weights finds no needle, so that no heads of it can change places."""
     found = check_skill(Retrieval(FEW), model=copier(), texts=TEXTS, heads=COPYING)

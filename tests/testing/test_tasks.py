@@ -9,7 +9,7 @@ from tests.turns import slow
 KINDS = ("words-bert", "numbers", "choice-gpt2", "classes-bart", "causal-llama", "similarity-bert")
 
 
-@pytest.mark.slow
+@pytest.mark.once
 @pytest.mark.parametrize("name", [*KINDS, "masked-roberta", *slow("translation-Marian")])
 def test_a_task(name: str) -> None:
     loaded, task = small.TASKS[name]()

@@ -81,7 +81,6 @@ def test_influence_is_that_of_one_layer_run_by_hand(
         assert row.value > 1e-3 and row.cases == sum(map(len, with_it))
 
 
-@pytest.mark.slow
 def test_a_token_that_nobody_attends_to_has_no_influence(
     subject: Subject, tokens: Tokens, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -92,6 +92,7 @@ def test_only_the_planted_head_changes(once: Followed, tmp_path: Path) -> None:
     assert Followed.read(tmp_path) == found
 
 
+@pytest.mark.daily
 def test_equal_checkpoints_agree_from_the_first_on(tmp_path: Path, training: list[Path]) -> None:
     twin = tmp_path / "checkpoint-99"
     copytree(training[0], twin)
@@ -132,6 +133,7 @@ def test_a_killed_run_resumes_to_the_same_numbers(
     assert again.record.checkpoints == once.record.checkpoints
 
 
+@pytest.mark.daily
 def test_folders_without_steps_stay_in_the_order_given(
     training: list[Path], tmp_path: Path
 ) -> None:
@@ -248,6 +250,7 @@ def point(step: int, across: float) -> FollowedCheckpoint:
     )
 
 
+@pytest.mark.daily
 def test_findings_say_when_importance_is_settled() -> None:
     across = (0.1, 0.8, 0.5, 0.74, 0.76, 0.8)
     points = [point(10 * number, each) for number, each in enumerate(across)]

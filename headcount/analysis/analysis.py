@@ -53,6 +53,8 @@ from headcount.corpora import (
     Corpus,
     Encoder,
     Frequencies,
+    ImageEncoder,
+    SoundEncoder,
     check_batch_sizes,
     check_is_corpus,
     halves_of,
@@ -195,6 +197,7 @@ class _Analyzing:
         self.timings: dict[str, float] = {}
         self.read = Totals()
         self.no_induction: str | None = None
+        self.left_out: tuple[str, ...] = ()
         sharpness = confidence_variant(options.exclude_keys, options.exclude_queries)
         self.anatomy = loaded.anatomy
         measures = measures_of(self.anatomy, corpus.inputs, given.measures)
@@ -207,8 +210,12 @@ class _Analyzing:
         if options.null:
             check_not_split(loaded.model, "a copy with random weights")
         check_batch_sizes(options.max_tokens, options.pool)
-        self.encoder = encoder_of(loaded, corpus, options.strict, options.windows, options.window)
-        self.grid = self.encoder.grid
+        read = (options.strict, options.windows, options.window, options.language)
+        self.encoder = encoder_of(loaded, corpus, *read)
+        self.grid, self.frame_ms = self.encoder.grid, None
+        if isinstance(self.encoder, SoundEncoder):
+            self.frame_ms = self.encoder.frame_ms
+            corpus, self.left_out = self.encoder.usable(corpus, lambda n: progress("reading", n, 0))
         if (limit := options.limit_tokens) is not None:
             corpus = corpus.within(sentences_within(corpus, self.encoder, limit))
         self.corpus = self._timed("translate", lambda: self._with_targets(corpus))
@@ -283,7 +290,7 @@ class _Analyzing:
 
     def _tables(self, totals: Totals, repeated: pd.DataFrame | None = None) -> "_Tables":
         heads, named = head_table(self.anatomy.heads, totals, self.measures), self._named
-        profiles = profile_table(self.anatomy.heads, totals, named, self.grid)
+        profiles = profile_table(self.anatomy.heads, totals, named, self.grid, self.frame_ms)
         if repeated is not None:
             profiles = with_rows(profiles, repeated)
         profiles = judged(profiles, self.options.thresholds, self.further)
@@ -375,12 +382,14 @@ class _Analyzing:
             return none
         few, asked = Corpus.from_sentences(chosen), roles if chooses else {}
         self.progress("examples", 0, len(asked))
-        if not self.encoder.inputs.is_text:
+        if isinstance(self.encoder, ImageEncoder):
             if not chooses:
                 return none
             batches = self._batches(few, self.encoder, self.options.max_tokens)
             return image_examples(self.loaded.model, self.anatomy, self.encoder, batches, roles)
-        encoder = self.loaded.encoder()  # sentences that are shown are not cut into windows
+        encoder = self.encoder
+        if isinstance(encoder, Encoder):  # sentences that are shown are not cut into windows
+            encoder = self.loaded.encoder()
         batches = self._batches(few, encoder, min(self.options.max_tokens, DRAWN_TOKENS))
         steps = partial(self.progress, "examples")
         return none | find_examples(self.loaded.model, self.anatomy, encoder, batches, asked, steps)
@@ -398,6 +407,7 @@ class _Analyzing:
             links=self._signed_links,
             further=self._signed_further,
             windows=self.encoder.windows or None,
+            language=options.language,
             frequencies=rare,
             seed=options.seed if options.null else None,
             special=options.special,
@@ -470,7 +480,7 @@ class _Analyzing:
         if left := self.chosen.kernel.left:
             where = ", ".join(sorted(left))
             warnings.append(f"some layers or batches were computed in blocks, since {where}")
-        warnings += self.failed
+        warnings += (*self.left_out, *self.failed)
         for name, words in self.corpus.link_words.items():
             if name not in self.census.links:
                 origin = f" of the plug-in {words.origin}" if words.origin else ""
@@ -484,6 +494,7 @@ class _Analyzing:
             corpora=tuple(self.corpus.names),
             counts=self.census.counts,
             grid=self.grid,
+            frame_ms=self.frame_ms,
             sites=self.anatomy.heads.counts,
             roles={head: tuple(found) for head, found in roles.items()},
             few_texts=self._few_texts(),

@@ -27,8 +27,8 @@ from headcount.commands import (
     recorded,
     shown,
 )
-from headcount.core import ResumePolicy, amount
-from headcount.corpora import Corpus, check_frequencies
+from headcount.core import InputError, ResumePolicy, amount
+from headcount.corpora import Corpus, check_frequencies, check_reads_sound, named_columns
 
 if TYPE_CHECKING:
     pass
@@ -52,7 +52,7 @@ class Analyze(
     corpus: CorpusFiles = ()
     """Files: .txt (an example per line), .jsonl, .csv or .parquet (text or messages), .conllu, .tsv
     (source<TAB>target), or hf://dataset?split=train; for a Vision Transformer, images or a folder
-    of them."""
+    of them; for a Whisper, a folder or a table of recordings with transcripts."""
     source: Path | None = None
     """Source side of parallel text (.txt or .conllu)."""
     target: Path | None = None
@@ -83,9 +83,22 @@ class Analyze(
     @cached_property
     def texts(self) -> Corpus:
         """The corpus."""
+        if models.reads_sound(self.model):
+            return self.recordings
         sides = (self.source, self.target, self.limit)
         how = {"pairs": self.pairs, "stream": self.stream, "links": self.links}
         return self.read(self.corpus, *sides, **how)
+
+    @property
+    def recordings(self) -> Corpus:
+        """The corpus of a model that reads sound."""
+        check_reads_sound()
+        if len(self.corpus) != 1:
+            raise InputError(
+                f"Expected one folder, table or data set of recordings, since {self.model} reads "
+                f"sound, got {len(self.corpus)}. Put the files into one folder."
+            )
+        return Corpus.of_recordings(self.corpus[0], named_columns(self.columns), self.limit)
 
     def check(self) -> None:
         """Check everything that needs no model, the corpus included."""

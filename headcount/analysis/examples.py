@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.core import Head, LayerId, Steps, silent_steps, spread
-from headcount.corpora import Batch, Corpus, Encoder, Link, Sentence, Tokens
+from headcount.corpora import Batch, Corpus, Encoder, Link, Sentence, SoundEncoder, Tokens
 from headcount.measures import GroupedMap, forward, segments, sides
 from headcount.numbers import percent
 from headcount.results import Example, Role
@@ -89,7 +89,7 @@ def _is_readable(sentence: Sentence) -> bool:
 def find_examples(
     model: PreTrainedModel,
     anatomy: Anatomy,
-    encoder: Encoder,
+    encoder: Encoder | SoundEncoder,
     batches: Iterable[Batch],
     roles: Mapping[str, Sequence[Role]],
     steps: Steps = silent_steps,
@@ -124,7 +124,7 @@ def find_examples(
 class _Drawing:
     """A listener that keeps the word-level maps of every layer on a few sentences."""
 
-    def __init__(self, encoder: Encoder) -> None:
+    def __init__(self, encoder: Encoder | SoundEncoder) -> None:
         self.drawn: dict[LayerId, list[Drawn]] = {}
         self._encoder = encoder
         self._sides: dict[int, list[Side]] = {}
@@ -141,7 +141,7 @@ class _Drawing:
     def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> None:
         tokens = sides(layer, self._batch)
         queries, keys = (
-            self._groups[id(side)].to(value_BHKD.device) for side in (tokens.queries, tokens.keys)
+            self._groups[id(side)].to(value_BHKD.device) for side in (tokens.attending, tokens.keys)
         )
         self._map = GroupedMap(queries, keys, value_BHKD.shape[1], torch.float32)
 
@@ -150,7 +150,7 @@ class _Drawing:
 
     def end(self, layer: AttentionLayer) -> None:
         tokens = sides(layer, self._batch)
-        queries, keys = self._sides[id(tokens.queries)], self._sides[id(tokens.keys)]
+        queries, keys = self._sides[id(tokens.attending)], self._sides[id(tokens.keys)]
         maps = self._map.map_BHWW.cpu().numpy()
         for row, sentence in enumerate(self._batch.sentences):
             cut = maps[row, :, : len(queries[row].labels), : len(keys[row].labels)]
@@ -166,7 +166,9 @@ def groups(tokens: Tokens) -> Int64[Tensor, "batch token"]:
     return (starts_BN.cumsum(1) - 1).masked_fill(~tokens.is_token_BN, -1)
 
 
-def _draw_sides(tokens: Tokens, group_BN: Tensor, batch: Batch, encoder: Encoder) -> list[Side]:
+def _draw_sides(
+    tokens: Tokens, group_BN: Tensor, batch: Batch, encoder: Encoder | SoundEncoder
+) -> list[Side]:
     drawn = []
     source, segment_BN = tokens is batch.source, segments(tokens)
     segment_BN = torch.zeros_like(tokens.ids_BN) if segment_BN is None else segment_BN

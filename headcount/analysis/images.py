@@ -38,6 +38,7 @@ from headcount.corpora import AnyEncoder, Batch, ImageEncoder
 from headcount.measures import (
     DISPLACEMENTS,
     PATCH_TRAITS,
+    FrameMoments,
     PatchLooks,
     PatchSpots,
     PatchTraits,
@@ -282,8 +283,8 @@ class PatchLayer:
         yield from chosen_rows(self.place, TRAITS["spot"], chosen, cells_at, named)
 
 
-def on_spot(spots: PatchSpots, grid: Grid, patch: int) -> Cells:
-    """How much of their attention heads give to one patch of every image."""
+def on_spot(spots: PatchSpots | FrameMoments, grid: Grid, patch: int) -> Cells:
+    """How much of their attention heads give to one place of every image or recording."""
     row, column = divmod(patch, grid.columns)
     around = [(row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1)]
     beside = [

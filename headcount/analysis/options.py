@@ -14,7 +14,7 @@ from headcount.core import (
     check_window,
 )
 from headcount.corpora import check_limit
-from headcount.vocabulary import Inputs, Thresholds
+from headcount.vocabulary import SOUND, TEXTS, Inputs, Thresholds
 
 
 @final
@@ -41,6 +41,9 @@ class Options:
     window: int | None = None
     """The same, with windows of this number of tokens, special ones included; without it they are
     as long as the model takes."""
+    language: str | None = None
+    """Language spoken in recordings, for multilingual Whispers; by default the model's own setting,
+    or what it hears."""
     max_tokens: int = MAX_TOKENS
     """Number of padded tokens in a batch; lower it if memory runs out."""
     limit_tokens: int | None = None
@@ -84,9 +87,11 @@ class Options:
         Raises:
             InputError: for the first one that is.
         """
-        for name in ("frequencies", "strict", "windows", "window", "limit_tokens"):
-            if getattr(self, name) and not inputs.is_text:
+        of_texts = ("frequencies", "strict", "windows", "window", "limit_tokens")
+        affect = {**dict.fromkeys(of_texts, TEXTS), "language": SOUND}
+        for name, kind in affect.items():
+            if getattr(self, name) and inputs is not kind:
                 raise InputError(
-                    f"--{name.replace('_', '-')} only affects texts, but the corpus is "
+                    f"--{name.replace('_', '-')} only affects {kind.unit}s, but the corpus is "
                     f"{inputs.unit}s. Leave the option out."
                 )

@@ -17,13 +17,14 @@ a run that its tables do not hold: timings, versions and warnings.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, final
 
 import numpy as np
 import pandas as pd
 import torch
 
-from headcount.analysis.images import PatchLayer
+from headcount.analysis.images import PatchLayer, on_spot
 from headcount.analysis.profile_cells import (
     Cells,
     ProfileRow,
@@ -40,8 +41,11 @@ from headcount.measures import (
     AFTER,
     BEFORE,
     MEASURES,
+    NEAR,
     TRAITS,
     ClassWeights,
+    FrameMoments,
+    FrameTraits,
     Looks,
     Patterns,
     Positional,
@@ -58,6 +62,7 @@ from headcount.statistics import ClusteredRates
 from headcount.tap import Anatomy
 from headcount.vocabulary import (
     DIRECTIONS,
+    FRAME_TRAITS,
     LINK_DIRECTIONS,
     LINKS,
     NOT_SYNTAX,
@@ -69,6 +74,28 @@ from headcount.vocabulary import TRAITS as ENTRIES
 
 AT_OFFSETS = {each.offset: each for each in TEXT_TRAITS if each.offset is not None}
 """Traits with an offset of their own, by offset."""
+
+
+@final
+@dataclass(frozen=True)
+class LookedAt:
+    """The traits of looking at keys of one kind."""
+
+    at_offsets: Mapping[int, TraitEntry]
+    """Traits with an offset of their own, by offset."""
+    other: TraitEntry | None
+    """The trait of any other offset; None where offsets say nothing."""
+    classes: Mapping[str, TraitEntry]
+    """Traits by the class of keys, see `measures/traits.py`."""
+
+
+TOKENS = LookedAt(AT_OFFSETS, ENTRIES["offset"], {trait: ENTRIES[trait] for trait in TRAITS})
+_ENDS = {"first": ENTRIES["start"], "separator": ENTRIES["silence"]}
+_AT_FRAMES = {each.offset: each for each in FRAME_TRAITS if each.offset is not None}
+FRAMES = LookedAt(_AT_FRAMES, ENTRIES["delay"], _ENDS)
+"""Frames of sound, looked at by frames."""
+FRAMES_FROM_TOKENS = LookedAt({}, None, _ENDS)
+"""Frames of sound, looked at by the tokens of a transcript."""
 
 
 @final
@@ -91,7 +118,11 @@ class RelationNames:
 
 
 def profile_table(
-    heads: Heads, totals: Totals, named: RelationNames, grid: Grid | None = None
+    heads: Heads,
+    totals: Totals,
+    named: RelationNames,
+    grid: Grid | None = None,
+    frame_ms: float | None = None,
 ) -> pd.DataFrame:
     """One row per head and trait, untested: see `judged`.
 
@@ -99,18 +130,14 @@ def profile_table(
         heads: the model's heads.
         totals: the sums of a pass.
         named: names of the relations and links, in the order of the sums.
-        grid: patches of the images; None for sentences.
+        grid: patches of the images; None for sentences and sound.
+        frame_ms: milliseconds of a frame of sound; None for sentences and images.
     """
-    rows = [row for place, _ in _layers(heads) for row in _rows(place, totals, named, grid)]
+    rows = list[ProfileRow]()
+    for place, _ in _layers(heads):
+        rows += _Layer(place, totals, named, frame_ms).rows()
+        rows += PatchLayer(place, totals, grid).rows()
     return _ordered(profile_frame(rows), [*map(str, heads)])
-
-
-def _rows(
-    place: LayerId, totals: Totals, named: RelationNames, grid: Grid | None
-) -> Iterator[ProfileRow]:
-    """The rows of one layer, of sentences or of images."""
-    yield from _Layer(place, totals, named).rows()
-    yield from PatchLayer(place, totals, grid).rows()
 
 
 def with_rows(profiles: pd.DataFrame, more: pd.DataFrame) -> pd.DataFrame:
@@ -130,33 +157,53 @@ def _ordered(table: pd.DataFrame, heads: Sequence[str]) -> pd.DataFrame:
 class _Layer:
     """The profiles of one layer's heads."""
 
-    def __init__(self, place: LayerId, totals: Totals, named: RelationNames) -> None:
+    def __init__(
+        self, place: LayerId, totals: Totals, named: RelationNames, frame_ms: float | None
+    ) -> None:
         self.place, self.totals, self.named = place, totals, named
         self.is_causal = place.site == "decoder.self"
+        self.frame_ms = frame_ms or np.nan
+        self.keys = TOKENS
+        if frame_ms is not None and not self.is_causal:
+            self.keys = FRAMES if place.site == "encoder.self" else FRAMES_FROM_TOKENS
 
     def _sums(self, measure: type[Sums]) -> Any:
         return self.totals.sums.get((measure, self.place))
 
     def rows(self) -> Iterator[ProfileRow]:
         looks, traits, tests = map(self._sums, (Looks, Traits, RelationTests))
-        if looks is not None:
-            yield from self._positional(looks)
+        if looks is not None and self.keys.other is not None:
+            yield from self._positional(looks, self.keys.other)
         if looks is not None and traits is not None:
             yield from self._classes(looks, traits)
         if tests is not None:
             yield from self._relations(tests)
         yield from self._further()
+        if (moments := self._sums(FrameMoments)) is not None:
+            yield from self._moments(moments)
 
     # ------------------------------------------------------------ offsets
 
-    def _positional(self, looks: Looks) -> Iterator[ProfileRow]:
+    def _positional(self, looks: Looks, other: TraitEntry) -> Iterator[ProfileRow]:
         reach = looks.cases.shape[1] // 2
         of = {offset: self._offset(looks, offset) for offset in range(-reach, reach + 1)}
-        for offset, entry in AT_OFFSETS.items():
+        for offset, entry in self.keys.at_offsets.items():
             yield from profile_rows(self.place, entry, of[offset], offset=offset)
         best = _best_offsets(looks).tolist()
         named = [{"offset": offset} for offset in best]
-        yield from chosen_rows(self.place, ENTRIES["offset"], best, of.__getitem__, named)
+        if self.keys is FRAMES:
+            named = [each | {"direction": self._time(each["offset"])} for each in named]
+        yield from chosen_rows(self.place, other, best, of.__getitem__, named)
+
+    def _time(self, offset: int) -> str:
+        """An offset in frames, in words: "60 ms earlier"."""
+        return f"{abs(offset) * self.frame_ms:g} ms {'earlier' if offset < 0 else 'later'}"
+
+    def _moments(self, moments: FrameMoments) -> Iterator[ProfileRow]:
+        chosen, num_frames = moments.weight[0].argmax(-1).tolist(), moments.weight.shape[-1]
+        named = [{"direction": f"{frame * self.frame_ms / 1000:.2f} s"} for frame in chosen]
+        cells_at = partial(on_spot, moments, Grid(1, num_frames, 0))
+        yield from chosen_rows(self.place, ENTRIES["moment"], chosen, cells_at, named)
 
     def _offset(self, looks: Looks, offset: int) -> Cells:
         reach = looks.cases.shape[1] // 2
@@ -178,7 +225,9 @@ class _Layer:
         count = traits.weight.shape[-1]
         by_position = _position_nulls(looks, traits)
         for t, trait in enumerate(TRAITS):
-            entry = ENTRIES[trait]
+            entry = self.keys.classes.get(trait)
+            if entry is None:
+                continue
             paper = self._column(entry.column, count) if entry.column else None
             score = self._blocks() if trait == "segment" else None
             cells = class_cells(traits, t, by_position[:, t], paper, score)
@@ -199,8 +248,11 @@ class _Layer:
             if place == self.place and isinstance(sums, ClassWeights):
                 by_position = ratio(_by_offset(sums), sums.cases.numpy()[..., None])
                 for t, trait in enumerate(classes_of(kind)):
-                    cells = class_cells(sums, t, by_position[:, t])
-                    yield from profile_rows(self.place, self.named.further[trait.name], cells)
+                    cells, more = class_cells(sums, t, by_position[:, t]), {}
+                    if kind is FrameTraits:
+                        more = {"direction": f"{NEAR * self.frame_ms / 1000:g} s"}
+                    entry = self.named.further.get(trait.name) or ENTRIES[trait.name]
+                    yield from profile_rows(self.place, entry, cells, **more)
 
     # ------------------------------------------------------------ relations
 

@@ -394,7 +394,7 @@ def _windowed(pairs: Iterable[EncodedPair]) -> list[list[EncodedPair]]:
     """The windows of each text that has some."""
     texts = list[list[EncodedPair]]()
     for pair in pairs:
-        if pair.source.is_measured is not None:
+        if pair.source.num_windows > 1:
             texts += [[]] if pair.source.first_token == 0 else []
             texts[-1].append(pair)
     return texts

@@ -16,11 +16,12 @@ from headcount.corpora.held import Held, Source, sources_of
 from headcount.corpora.images import image_files, is_image, read_image
 from headcount.corpora.lines import ending, is_joined, numbered_lines
 from headcount.corpora.messages import media_of, without_media
+from headcount.corpora.recordings import read_recordings, recorded
 from headcount.corpora.records import check_fields, read_held, read_pair, read_rows, read_tsv
 from headcount.corpora.sentence import Sentence, as_words
 from headcount.corpora.table import Columns, Data, ReadAs, check_limit, keys_of
 from headcount.corpora.word_links import Links, link_keys, link_sources, linked
-from headcount.vocabulary import IMAGES, TEXTS, Inputs, LinkWords, words_of_link
+from headcount.vocabulary import IMAGES, SOUND, TEXTS, Inputs, LinkWords, words_of_link
 
 SOURCE_SUFFIXES = (".txt", ".conllu")
 HASH_BLOCK = 1 << 20
@@ -119,6 +120,24 @@ class Corpus:
             raise CorpusError("Expected a corpus, got no sentence. Give at least one sentence.")
         return cls(held, limit=limit, as_words=as_words)
 
+    @classmethod
+    def of_recordings(
+        cls, data: Data, columns: Columns | None = None, limit: int | None = None
+    ) -> "Corpus":
+        """Recordings with their transcripts, for models that read sound.
+
+        Args:
+            data: a folder, a table or a data set, as `read_recordings` reads it.
+            columns: `{"audio": NAME, "text": NAME}`.
+            limit: largest number of recordings.
+        """
+        given = [recorded(each) for each in read_recordings(data, columns)]
+        corpus = cls.from_sentences(given, limit)
+        name = Path(data).name if isinstance(data, str | Path) else ""
+        corpus._held = [replace(each, name=name) for each in corpus._held]
+        corpus._sources = [*corpus._held]
+        return corpus
+
     def with_targets(self, path: Path) -> "Corpus":
         """The same sentences with the lines of a file as targets, replacing any they had."""
         corpus = copy(self)
@@ -129,6 +148,13 @@ class Corpus:
         """The same corpus with another limit."""
         corpus = copy(self)
         corpus.limit = limit
+        return corpus
+
+    def of_others(self, sentences: Sequence[Sentence]) -> "Corpus":
+        """A corpus in memory of the same name, with other sentences."""
+        corpus = copy(self)
+        corpus._held = [replace(self._held[0], data=tuple(sentences))]
+        corpus._sources, corpus.limit = [*corpus._held], None
         return corpus
 
     @property
@@ -181,8 +207,10 @@ class Corpus:
     @property
     def inputs(self) -> Inputs:
         """The kind of input that the examples are."""
-        is_of_images = any(map(is_image, self._paths)) or any(each.image for each in self._firsts)
-        return IMAGES if is_of_images else TEXTS
+        if any(map(is_image, self._paths)):
+            return IMAGES
+        kinds = {each.inputs for each in self._firsts}
+        return next((each for each in (IMAGES, SOUND) if each in kinds), TEXTS)
 
     @property
     def _sides(self) -> tuple[Path, ...]:

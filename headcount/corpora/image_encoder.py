@@ -12,6 +12,7 @@ from headcount.core import Grid, amount
 from headcount.corpora.encoder import EncodedPair, Encoder
 from headcount.corpora.images import open_image
 from headcount.corpora.sentence import NO_WORD, Encoded, Sentence
+from headcount.corpora.sound_encoder import SoundEncoder
 from headcount.corpora.spelling import PunctuationTable
 from headcount.vocabulary import IMAGES
 
@@ -88,8 +89,8 @@ class ImageEncoder:
         return self.processor(images, return_tensors="pt")["pixel_values"].to(self.dtype)
 
 
-AnyEncoder = Encoder | ImageEncoder
-"""An `Encoder` or an `ImageEncoder`."""
+AnyEncoder = Encoder | ImageEncoder | SoundEncoder
+"""What reads texts, images or sound."""
 
 
 def path_of(sentence: Sentence) -> Path:

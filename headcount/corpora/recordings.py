@@ -8,7 +8,7 @@ channel and resampled to the model's rate.
 import hashlib
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -21,6 +21,7 @@ from jaxtyping import Float
 from headcount.core import CorpusError, InputError, amount, reason, short_hash
 from headcount.corpora.held import is_data_set, is_held, named_files, sources_of
 from headcount.corpora.reading import read_data
+from headcount.corpora.sentence import Clip, Sentence
 from headcount.corpora.table import Column, Columns, ColumnSpec, Data, Table, choose
 
 ENDINGS = (".wav", ".flac", ".mp3", ".ogg")
@@ -37,6 +38,10 @@ SILENT = 1e-4
 """Largest magnitude of samples that are silence: −80 dB."""
 BEATS = 10
 """Number of stretches of a second, whose loudness says where a long recording is cut."""
+
+
+NAMED = 3
+"""Number of recordings that a warning names."""
 
 
 class UnusableError(Exception):
@@ -200,7 +205,7 @@ def read_recordings(data: Data, columns: Columns | None = None) -> list[Recordin
         columns: names of the columns `audio`, `text` and `speaker`, if others.
 
     Raises:
-        CorpusError: if there are none, one has no transcript, or two have the same name.
+        CorpusError: if there are none, one has no transcript or no file, or two have the same name.
     """
     found = list[Recording]()
     for place in [data] if is_held(data) else named_files(data):
@@ -214,6 +219,11 @@ def read_recordings(data: Data, columns: Columns | None = None) -> list[Recordin
                 "Check the path."
             )
         found += _in_folder(path, columns) if path.is_dir() else _in_table(path, columns)
+    if missing := [each for each in found if not each.path.is_file()]:
+        raise CorpusError(
+            f"Expected the sound of {missing[0].name} at {missing[0].path}, got no such file. "
+            "Correct the column audio; paths are relative to the table."
+        )
     names = [each.name for each in found]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise CorpusError(
@@ -288,6 +298,28 @@ def recordings_sha256(recordings: Sequence[Recording]) -> str:
         for each in recordings
     )
     return short_hash(b"\0".join(parts))
+
+
+def recorded(recording: Recording) -> Sentence:
+    """A recording as an example of a corpus: halves depend on the hash of its file."""
+    with recording.path.open("rb") as opened:
+        digest = hashlib.file_digest(opened, "sha256").hexdigest()
+    clip = Clip(recording.path)
+    return Sentence(digest, target=recording.text, origin=recording.name, sound=clip)
+
+
+def left_out(reasons: Mapping[str, Sequence[str]], number: int) -> Iterator[str]:
+    """A sentence for every reason why recordings are left out, with the first of their names.
+
+    Args:
+        reasons: names of recordings, by why these are left out.
+        number: number of all recordings.
+    """
+    for why, names in reasons.items():
+        if names:
+            more = len(names) - NAMED
+            shown = ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
+            yield f"{len(names):,} of {amount(number, 'recording')} left out: {shown} {why}"
 
 
 def bare(word: str) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TypeVar, final
 
 from headcount.core import CorpusError, InputError, check_unicode
-from headcount.vocabulary import ALL, IMAGES, TEXTS, Inputs
+from headcount.vocabulary import ALL, IMAGES, SOUND, TEXTS, Inputs
 
 T = TypeVar("T")
 
@@ -70,16 +70,30 @@ class Link:
         return self.query, *self.keys
 
 
+@final
+@dataclass(frozen=True)
+class Clip:
+    """A file of sound, or a piece of one."""
+
+    path: Path
+    start: float = 0.0
+    """Second of the file at which it begins."""
+    seconds: float | None = None
+    """Its length, if it is a piece."""
+
+
 @dataclass(frozen=True)
 class Sentence:
     """Text, with its treebank words, other side or second sentence if it has them; or an image.
+
+    A recording has its transcript as target.
 
     Raises:
         InputError: if a text holds half of a character.
     """
 
     text: str
-    """Running text, for a treebank as it is written; for an image, its SHA-256."""
+    """Running text, for a treebank as it is written; for an image or sound, its SHA-256."""
     words: tuple[str, ...] | None = None
     """The treebank's words; None for running text."""
     tree: Tree | None = None
@@ -101,6 +115,8 @@ class Sentence:
     """Whether a treebank's own text has other letters than its words, and so is not read."""
     links: tuple[Link, ...] = ()
     """Further relations between the words."""
+    sound: Clip | None = None
+    """Sound, for models that read spectrograms."""
 
     def __post_init__(self) -> None:
         for text in (self.text, self.target, self.second, *(self.words or ())):
@@ -109,6 +125,8 @@ class Sentence:
     @property
     def inputs(self) -> Inputs:
         """The kind of input that it is."""
+        if self.sound is not None:
+            return SOUND
         return TEXTS if self.image is None else IMAGES
 
     def check_is(self, read: Inputs) -> None:

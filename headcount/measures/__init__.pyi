@@ -1,6 +1,9 @@
 from .confidence import Confidence as Confidence
 from .confidence import confidence_variant as confidence_variant
 from .entropy import Entropy as Entropy
+from .frames import NEAR as NEAR
+from .frames import FrameMoments as FrameMoments
+from .frames import FrameTraits as FrameTraits
 from .induction import PATTERNS as PATTERNS
 from .induction import RepeatedTokens as RepeatedTokens
 from .induction import check_is_causal as check_is_causal

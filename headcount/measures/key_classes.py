@@ -184,6 +184,8 @@ class ClassWeights(Sums):
     needs = frozenset({Reduction.CLASS_WEIGHTS, Reduction.DIAGONALS})
     classes: ClassVar[tuple[Trait, ...]] = ()
     """The classes, in order."""
+    of_content: ClassVar[bool] = False
+    """Whether chance and position are those of a head that looks at content only."""
 
     weight: Float[Tensor, "half trait head"]
     """Sum over cases of the weight on the class."""
@@ -215,7 +217,7 @@ class ClassWeights(Sums):
     def of(cls, attention: Attention) -> "ClassWeights":
         """The sums over one batch."""
         sides = attention.sides
-        found, slots = sides.once(_counted(cls.classes)), sides.once(Slots.of)
+        found, slots = sides.once(_counted(cls.classes, cls.of_content)), sides.once(Slots.of)
         weights_TBHQ = attention.class_weights_BHQT.movedim(-1, 0)
         sums = slots.sums(weights_TBHQ, found.is_case_TBQ)
         is_query_BQ = sides.queries.is_token_BN
@@ -264,6 +266,7 @@ class _counted:
     """Counts the keys of some classes, by blocks; one that equals it has found the same."""
 
     classes: tuple[Trait, ...]
+    of_content: bool
 
     def __call__(self, sides: Sides) -> _Counts:
         parts = [*self._parts(sides)]
@@ -279,7 +282,8 @@ class _counted:
         for start in range(0, num_queries, AT_ONCE):
             part = slice(start, min(start + AT_ONCE, num_queries))
             place_Q1 = torch.arange(part.start, part.stop, device=keys.ids_BN.device)[:, None]
-            sees_BQK = keys.is_token_BN[:, None].expand(-1, len(place_Q1), -1)
+            is_key_BK = keys.is_content_BN if self.of_content else keys.is_token_BN
+            sees_BQK = is_key_BK[:, None].expand(-1, len(place_Q1), -1)
             if sides.is_causal:
                 sees_BQK = sees_BQK & (place_K <= place_Q1)
             is_at_OQK = torch.stack([place_K - place_Q1 == offset for offset in OFFSETS])

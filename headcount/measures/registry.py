@@ -9,7 +9,7 @@ from headcount.core import OURS, REPAIR, InputError, Origin, Registry, guarded
 from headcount.measures.reductions import Attention
 from headcount.measures.sums import Sums
 from headcount.tap import Anatomy
-from headcount.vocabulary import IMAGES, TEXTS, ColumnEntry, Inputs
+from headcount.vocabulary import IMAGES, SOUND, TEXTS, ColumnEntry, Inputs
 
 REGISTRY: Registry[type[Sums]] = Registry(
     "measures",
@@ -32,6 +32,8 @@ REGISTRY: Registry[type[Sums]] = Registry(
         "patch_traits": "headcount.measures.patch_traits:PatchTraits",
         "patch_spots": "headcount.measures.patches:PatchSpots",
         "learned_sink": "headcount.measures.learned_sink:LearnedSink",
+        "frame_traits": "headcount.measures.frames:FrameTraits",
+        "frame_moments": "headcount.measures.frames:FrameMoments",
     },
 )
 """Measures by name."""
@@ -105,6 +107,9 @@ MEASURES = tuple(each for each in _OURS if TEXTS in each.takes and each.name != 
 IMAGE_MEASURES = tuple(each for each in _OURS if IMAGES in each.takes)
 """The same of images."""
 
+SOUND_MEASURES = (*MEASURES, *(each for each in _OURS if SOUND in each.takes))
+"""The same of recordings and their transcripts."""
+
 MEASURED = {each.key: each for measure in _OURS for each in measure.entries()}
 """Every column of our own measures, in the order of reports."""
 
@@ -123,7 +128,7 @@ def measures_of(
         InputError: for a name that no measure has, and for a further measure whose class or column
             has the name of another's.
     """
-    every = IMAGE_MEASURES if inputs is IMAGES else MEASURES
+    every = {IMAGES: IMAGE_MEASURES, SOUND: SOUND_MEASURES}.get(inputs, MEASURES)
     if any(layer.has_learned_sink for layer in anatomy.layers):
         every = (*every, REGISTRY[_SINK])
     further = [each for each in dict.fromkeys(map(REGISTRY.find, more)) if each not in every]

@@ -204,9 +204,9 @@ def sides(layer: AttentionLayer, batch: Batch) -> Sides:
     keys = target if layer.site == "decoder.self" else batch.source
     arcs = batch.arcs if queries is keys is batch.source else None
     is_causal = layer.site == "decoder.self"
-    if batch.is_measured_BN is None:
+    if batch.is_measured_BN is None or queries is not batch.source:
         return Sides(queries, keys, arcs, is_causal, grid=batch.grid)
-    assert queries is keys is batch.source
+    assert keys is queries
     return Sides(queries.only(batch.is_measured_BN), keys, arcs, is_causal, with_context=keys)
 
 

@@ -17,11 +17,12 @@ from torch import Tensor
 from transformers import AutoImageProcessor, PreTrainedModel
 
 from headcount.core import Grid, InputError, ModelError, amount, reason
-from headcount.corpora import AnyEncoder, Corpus, ImageEncoder
+from headcount.corpora import AnyEncoder, Corpus, ImageEncoder, SoundEncoder
 from headcount.models.loaded import Loaded
 from headcount.models.model_files import is_saved
+from headcount.models.speech import SpeechEncoder
 from headcount.tap import Anatomy, AttentionLayer, Block, Tap, evaluating, input_device
-from headcount.vocabulary import IMAGES, TEXTS, Inputs
+from headcount.vocabulary import IMAGES, SOUND, TEXTS, Inputs
 
 PROCESSOR_CONFIGS = ("preprocessor_config.json", "processor_config.json")
 """Files with the settings of an image processor."""
@@ -156,8 +157,9 @@ def encoder_of(
     strict: bool = False,
     windows: bool = False,
     window: int | None = None,
+    language: str | None = None,
 ) -> AnyEncoder:
-    """The encoder for a corpus of sentences or of images.
+    """The encoder for a corpus of sentences, of images or of recordings.
 
     Raises:
         ModelError: if the model does not read what the corpus holds.
@@ -170,6 +172,8 @@ def encoder_of(
         )
     if corpus.inputs is IMAGES:
         return image_encoder(loaded)
+    if corpus.inputs is SOUND:
+        return SoundEncoder(SpeechEncoder(loaded, language))
     return loaded.encoder(strict, windows, window)
 
 

@@ -85,6 +85,11 @@ class SpeechEncoder:
         tokenizer: Any = self.loaded.tokenizer
         return tokenizer(f" {word}", add_special_tokens=False).input_ids
 
+    def piece(self, token: int) -> str:
+        """The text of a token."""
+        tokenizer: Any = self.loaded.tokenizer
+        return tokenizer.decode([token], clean_up_tokenization_spaces=False)
+
     def forced(
         self, samples_N: Float[np.ndarray, " sample"], words: Sequence[str]
     ) -> tuple[list[int], list[int]]:

@@ -174,7 +174,7 @@ def target_of(trait: TraitStrength) -> str:
         is_said = trait.words is not None and trait.words.key == trait.relation
         return found if is_said else f"{found} ({trait.relation})"
     direction = trait.direction
-    if trait.offset is not None:
+    if trait.offset is not None and direction is None:
         side = "left" if trait.offset < 0 else "right"
         direction = f"{numbers.of(abs(trait.offset), 'place', 'places')} to the {side}"
     if trait.offset is not None and trait.head.startswith("cross."):

@@ -17,6 +17,7 @@ from headcount.results.signature import Signature
 from headcount.results.store import Record
 from headcount.vocabulary import (
     IMAGES,
+    SOUND,
     TEXTS,
     ColumnEntry,
     Inputs,
@@ -226,7 +227,9 @@ class RunRecord(Record):
     counts: Counts
     """Numbers of sentences (or images), tokens and words."""
     grid: Grid | None = omitted(None)
-    """Patches of the images and tokens before them; None for sentences."""
+    """Patches of the images and tokens before them; None for sentences and sound."""
+    frame_ms: float | None = omitted(None)
+    """Milliseconds of a frame of sound; None for sentences and images."""
     sites: Mapping[str, tuple[int, ...]]
     """Number of heads in each layer, by site."""
     roles: Mapping[str, tuple[Role, ...]]
@@ -259,6 +262,8 @@ class RunRecord(Record):
     @property
     def inputs(self) -> Inputs:
         """The kind of input that was analysed."""
+        if self.frame_ms is not None:
+            return SOUND
         return TEXTS if self.grid is None else IMAGES
 
     @property

@@ -29,6 +29,7 @@ from .roles import abbreviated as abbreviated
 from .roles import roles_named as roles_named
 from .skills import SKILLS as SKILLS
 from .skills import SkillEntry as SkillEntry
+from .traits import FRAME_TRAITS as FRAME_TRAITS
 from .traits import IMAGE_TRAITS as IMAGE_TRAITS
 from .traits import IMAGES as IMAGES
 from .traits import INPUTS as INPUTS
@@ -37,6 +38,7 @@ from .traits import OF_RELATIONS as OF_RELATIONS
 from .traits import PREVIOUS as PREVIOUS
 from .traits import REPEATED as REPEATED
 from .traits import REPEATED_ROLES as REPEATED_ROLES
+from .traits import SOUND as SOUND
 from .traits import SYNTAX as SYNTAX
 from .traits import TEXT_TRAITS as TEXT_TRAITS
 from .traits import TEXTS as TEXTS

@@ -85,7 +85,7 @@ ROLES: Mapping[str, RoleEntry] = {
             "#56B4E9",  # that of block
             "stays near",
             "stay near",
-            "its weight stays close to the patch",
+            "its weight stays close to the patch or the frame",
         ),
         RoleEntry(
             "spot",
@@ -94,7 +94,7 @@ ROLES: Mapping[str, RoleEntry] = {
             "#CC79A7",  # that of rare
             "attends to one place",
             "attend to one place",
-            "its weight goes to one and the same patch of every image",
+            "its weight goes to one and the same place of every image or recording",
         ),
         RoleEntry(
             "syntactic",

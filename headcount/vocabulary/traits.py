@@ -248,7 +248,52 @@ IMAGE_TRAITS = (
 )
 """The traits of images, in the order in which they are measured."""
 
-TRAITS: Mapping[str, TraitEntry] = {each.key: each for each in (*TEXT_TRAITS, LINKS, *IMAGE_TRAITS)}
+FRAME_TRAITS = (
+    _at_offset("frame_before", "‹", "frame before", "the frame before", offset=-1),
+    _at_offset("frame_after", "›", "frame after", "the frame after", offset=1),
+    _at_offset("frame_itself", "○", "own frame", "the frame itself", offset=0),
+    _at_offset(
+        "delay",
+        "Δ",
+        "another fixed time",
+        "the sound {direction}",
+        kind="another fixed time",
+    ),
+    TraitEntry(
+        "frames_near",
+        ROLES["local"],
+        "N",
+        "nearby",
+        "sound less than {direction} away",
+        kind="sound nearby",
+    ),
+    TraitEntry("start", ROLES["sink"], "0", "start", "the first frame"),
+    TraitEntry(
+        "silence",
+        ROLES["sink"],
+        "Z",
+        "silence",
+        "the silence behind the sound",
+        no_case=("no cases", "every recording fills what the model reads at once"),
+    ),
+    TraitEntry(
+        "moment",
+        ROLES["spot"],
+        "◎",
+        "one moment",
+        "the frame at {direction} of every recording",
+        kind="one moment of every recording",
+        by_position="the frames beside it get",
+    ),
+)
+"""The traits of frames of sound, in the order in which they are measured. Offsets are in frames."""
+
+_OF_TRANSCRIPTS = ("previous", "self", "offset", "first", "punctuation", "rare")
+"""The traits of the tokens of transcripts, which a decoder reads."""
+
+TRAITS: Mapping[str, TraitEntry] = {
+    each.key: each for each in (*TEXT_TRAITS, LINKS, *IMAGE_TRAITS, *FRAME_TRAITS)
+}
 """Every trait by its name."""
 
 
@@ -344,8 +389,17 @@ IMAGES = Inputs(
     endings=(".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp"),
     task="image-classification",
 )
+SOUND = Inputs(
+    item="recording",
+    unit="recording",
+    one="a recording",
+    more="recordings",
+    find="silence, frame before",
+    traits=(*FRAME_TRAITS, *(each for each in TEXT_TRAITS if each.key in _OF_TRANSCRIPTS)),
+    task="transcription",
+)
 
-INPUTS = (TEXTS, IMAGES)
+INPUTS = (TEXTS, IMAGES, SOUND)
 """Every kind of input."""
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from headcount.core import CorpusError, Progress, amount, check_memory
-from headcount.corpora import Recording, UnusableError
+from headcount.corpora import Recording, UnusableError, left_out
 from headcount.wordtimes.forcing import Forcing
 from headcount.wordtimes.head_scores import map_scores
 from headcount.wordtimes.lists import Heard
@@ -20,8 +20,6 @@ FAR_ABOVE = 6.0
 transcript is taken for that of another recording."""
 LEAST_ABOVE = 2.0
 """Nats by which such a loss is above the median at least."""
-NAMED = 3
-"""Number of recordings that a warning names."""
 
 
 @final
@@ -87,15 +85,15 @@ def hear(forcing: Forcing, recordings: Sequence[Recording], progress: Progress) 
         each.recording.label for each, fits in zip(found, is_own, strict=True) if not fits
     ]
     used = [each for each, fits in zip(found, is_own, strict=True) if fits]
-    left_out = tuple(_left_out(left, len(recordings) + sum(num_pieces) - len(num_pieces)))
+    why_not = tuple(left_out(left, len(recordings) + sum(num_pieces) - len(num_pieces)))
     if not used:
-        why = "; ".join(left_out)
+        why = "; ".join(why_not)
         raise CorpusError(f"Expected a recording that can be used, got none: {why}.")
     return Hearing(
         tuple(each.heard for each in used),
         tuple(each.recording for each in used),
         np.stack([each.scores_CH for each in used]),
-        left_out,
+        why_not,
         (*_cut(num_pieces), *_done(Counter(each.how for each in found), len(found))),
     )
 
@@ -129,14 +127,6 @@ def fits(losses: Sequence[float]) -> list[bool]:
     spread = 1.4826 * float(np.median(np.abs(np.array(losses) - middle)))
     most = middle + max(LEAST_ABOVE, FAR_ABOVE * spread)
     return [loss <= most for loss in losses]
-
-
-def _left_out(left: Mapping[str, Sequence[str]], number: int) -> Iterator[str]:
-    for reason, names in left.items():
-        if names:
-            more = len(names) - NAMED
-            shown = ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
-            yield f"{len(names):,} of {amount(number, 'recording')} left out: {shown} {reason}"
 
 
 def _cut(num_pieces: Sequence[int]) -> Iterator[str]:

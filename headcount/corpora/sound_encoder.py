@@ -1,0 +1,198 @@
+"""The sound encoder: turns recordings into the frames that a model reads, and their transcripts.
+
+A model reads so many frames, whatever the length of a recording: those behind its end are silence.
+They are special tokens, which heads can look at and which do not count as queries.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Protocol, final, runtime_checkable
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from headcount.core import CorpusError, amount
+from headcount.corpora.corpus import Corpus
+from headcount.corpora.encoder import EncodedPair
+from headcount.corpora.recordings import Recording, UnusableError, left_out
+from headcount.corpora.sentence import NO_WORD, Clip, Encoded, Sentence
+from headcount.corpora.spelling import PunctuationTable
+from headcount.vocabulary import SOUND
+
+SILENCE = 0
+"""Token id of the frames behind a recording; those in it are numbered by `SHOWN`."""
+SHOWN = 0.2
+"""Seconds of sound that are drawn as one."""
+
+
+@runtime_checkable
+class Speech(Protocol):
+    """What a model makes of sound and of words."""
+
+    @property
+    def rate(self) -> int:
+        """Samples in a second."""
+        ...
+
+    @property
+    def longest(self) -> float:
+        """Seconds of the longest sound."""
+        ...
+
+    @property
+    def frame_seconds(self) -> float:
+        """Seconds of a frame."""
+        ...
+
+    def num_frames(self, samples_N: Float[np.ndarray, " sample"]) -> int:
+        """Number of frames up to the end of a recording."""
+        ...
+
+    def features(self, samples_N: Float[np.ndarray, " sample"]) -> Float[Tensor, "1 bin step"]:
+        """The spectrogram of a recording."""
+        ...
+
+    def forced(
+        self, samples_N: Float[np.ndarray, " sample"], words: Sequence[str]
+    ) -> tuple[list[int], list[int]]:
+        """The tokens that begin the transcript of a recording, and those of its words."""
+        ...
+
+    def cut(self, recording: Recording) -> list[Recording]:
+        """Pieces of a recording that the model reads, each with its own words."""
+        ...
+
+    def piece(self, token: int) -> str:
+        """The text of a token."""
+        ...
+
+
+@final
+class SoundEncoder:
+    """Turns recordings into spectrograms and frames, as `Encoder` turns sentences into token ids.
+
+    Args:
+        speech: the model's way of reading sound and words.
+    """
+
+    inputs, grid = SOUND, None
+    token_types = windows = strict = False
+    start_id: None = None
+    max_length = None
+    pad_id, unknown_id, sep_ids = SILENCE, None, (SILENCE,)
+
+    def __init__(self, speech: Speech) -> None:
+        self.speech = speech
+        self.num_frames = round(speech.longest / speech.frame_seconds)
+        self.source_punctuation = PunctuationTable(lambda token: "frame")
+        self.target_piece = speech.piece
+        self.target_punctuation = PunctuationTable(self.target_piece)
+
+    @property
+    def frame_ms(self) -> float:
+        """Milliseconds of a frame."""
+        return 1000 * self.speech.frame_seconds
+
+    @property
+    def about(self) -> str:
+        """What the model reads of a recording."""
+        return f"{amount(self.num_frames, 'frame')} of {self.frame_ms:g} ms"
+
+    def source_piece(self, token: int) -> str:
+        """The time of some frames, in seconds."""
+        return "silence" if token == SILENCE else f"{(token - 1) * SHOWN:.1f} s"
+
+    def usable(
+        self, corpus: Corpus, reading: Callable[[int], None]
+    ) -> tuple[Corpus, tuple[str, ...]]:
+        """The recordings that can be used, long ones in pieces, and why others are left out.
+
+        Args:
+            corpus: the recordings.
+            reading: called with the number of recordings so far.
+
+        Raises:
+            CorpusError: if none can be used.
+        """
+        found, left, number = list[Sentence](), defaultdict[str, list[str]](list), 0
+        for number, sentence in enumerate(corpus, start=1):
+            recording = _recording(sentence)
+            try:
+                pieces = self.speech.cut(recording)
+                for piece in pieces:
+                    samples_N, _ = piece.samples(self.speech.rate, self.speech.longest)
+                    self.speech.forced(samples_N, piece.words)
+            except UnusableError as error:
+                left[str(error)].append(sentence.origin)
+                continue
+            is_whole = pieces == [recording]
+            found += [sentence] if is_whole else [_part(sentence, piece) for piece in pieces]
+            reading(number)
+        why = tuple(left_out(left, number))
+        if not found:
+            raise CorpusError(f"Expected a recording that can be used, got none: {'; '.join(why)}.")
+        return corpus.of_others(found), why
+
+    def encode(self, sentences: Sequence[Sentence]) -> list[EncodedPair]:
+        """The frames of some recordings, in order, and the tokens of their transcripts.
+
+        Raises:
+            CorpusError: for a text, or a recording that can't be used.
+        """
+        found = []
+        for sentence in sentences:
+            samples_N = self._samples(sentence)
+            try:
+                prompt, words = self.speech.forced(samples_N, (sentence.target or "").split())
+            except UnusableError as error:
+                raise _unusable(sentence, error) from error
+            ids = [*prompt, *words]
+            special = [True] * len(prompt) + [False] * len(words)
+            target = Encoded(ids, [NO_WORD] * len(ids), special, len(ids))
+            found.append(EncodedPair(sentence, self._frames(samples_N), target))
+        return found
+
+    def arguments(
+        self, sentences: Sequence[Sentence], ids_BN: Tensor, is_token_BN: Tensor
+    ) -> dict[str, Tensor]:
+        """The arguments of the model's forward for some recordings."""
+        features = [self.speech.features(self._samples(each)) for each in sentences]
+        return {"input_features": torch.cat(features).cpu()}
+
+    def _frames(self, samples_N: Float[np.ndarray, " sample"]) -> Encoded:
+        number = min(self.speech.num_frames(samples_N), self.num_frames)
+        together = round(SHOWN / self.speech.frame_seconds)
+        ids = [1 + frame // together for frame in range(number)]
+        ids += [SILENCE] * (self.num_frames - number)
+        is_sound = [each != SILENCE for each in ids]
+        special = [not each for each in is_sound]
+        return Encoded(ids, ids, special, len(ids), is_measured=is_sound)
+
+    def _samples(self, sentence: Sentence) -> Float[np.ndarray, " sample"]:
+        sentence.check_is(SOUND)
+        try:
+            return _recording(sentence).samples(self.speech.rate, self.speech.longest)[0]
+        except UnusableError as error:
+            raise _unusable(sentence, error) from error
+
+
+def _recording(sentence: Sentence) -> Recording:
+    clip, text = sentence.sound, sentence.target or ""
+    assert clip is not None
+    return Recording(sentence.origin, clip.path, text, "", clip.start, clip.seconds)
+
+
+def _part(sentence: Sentence, piece: Recording) -> Sentence:
+    """A piece of a recording, whose half of the corpus is its own."""
+    text, clip = (
+        f"{sentence.text} from {piece.start} s",
+        Clip(piece.path, piece.start, piece.seconds),
+    )
+    return replace(sentence, text=text, target=piece.text, sound=clip, origin=piece.label)
+
+
+def _unusable(sentence: Sentence, error: UnusableError) -> CorpusError:
+    return CorpusError(f"Expected sound that can be used, but {sentence.origin} {error}. Remove it")

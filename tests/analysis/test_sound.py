@@ -1,0 +1,122 @@
+"""What heads do on recordings: frames of sound, and the tokens of transcripts."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+from torch import Tensor
+
+import headcount as hc
+from headcount.analysis import totals
+from headcount.core import CorpusError, InputError
+from headcount.corpora import Corpus
+from headcount.measures import NEAR, FrameMoments, FrameTraits
+from headcount.models import Loaded, encoder_of
+from headcount.vocabulary import FRAME_TRAITS, SOUND
+from tests.wordtimes import speech
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Loaded:
+    return hc.load(speech.whisper(tmp_path_factory.mktemp("whisper")))
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return speech.recordings(tmp_path_factory.mktemp("sound"))
+
+
+def _maps(loaded: Loaded, sound: Path) -> list[tuple[Tensor, Tensor, int]]:
+    """Maps of the encoder's layer and of the first cross-attention, and the sound's frames."""
+    model: Any = hc.load(loaded.name).model
+    model.set_attn_implementation("eager")
+    encoder, found = Corpus.of_recordings(sound), []
+    reads: Any = encoder_of(loaded, encoder)
+    for sentence, pair in zip(encoder, reads.encode([*encoder]), strict=True):
+        assert pair.target is not None and sentence.sound is not None
+        inputs = reads.arguments([sentence], torch.zeros(1), torch.zeros(1))
+        ids = torch.tensor([pair.target.ids])
+        with torch.inference_mode():
+            out = model(**inputs, decoder_input_ids=ids, output_attentions=True)
+        seconds = soundfile.info(sentence.sound.path).duration
+        frames = int(seconds * speech.RATE) // (2 * speech.HOP)
+        found.append((out.encoder_attentions[0][0], out.cross_attentions[0][0], frames))
+    return found
+
+
+def test_near_frames_and_moments_by_the_book(loaded: Loaded, sound: Path) -> None:
+    """Loops over frames, on the model's own maps; frames behind the sound are no queries."""
+    near, cases = torch.zeros(2, dtype=torch.float64), 0
+    moments, queries = torch.zeros(2, speech.POSITIONS, dtype=torch.float64), 0
+    crossed, tokens = torch.zeros(3, speech.POSITIONS, dtype=torch.float64), 0
+    for map_HQK, cross_HQK, frames in _maps(loaded, sound):
+        assert frames < speech.POSITIONS == map_HQK.shape[-1]
+        for query in range(frames):
+            first, last = max(0, query - NEAR), min(frames, query + NEAR + 1)
+            near += map_HQK[:, query, first:last].sum(-1)
+            moments += map_HQK[:, query]
+            cases, queries = cases + 1, queries + 1
+        crossed, tokens = crossed + cross_HQK.sum(1), tokens + cross_HQK.shape[1]
+    found = totals(loaded, Corpus.of_recordings(sound), (FrameTraits, FrameMoments)).sums
+    by_place = {(kind, *place): its for (kind, place), its in found.items()}
+    its: Any = by_place[FrameTraits, "encoder.self", 0]
+    assert int(its.cases.sum()) == cases
+    np.testing.assert_allclose(its.weight.sum(0)[0], near, rtol=1e-5)
+    its = by_place[FrameMoments, "encoder.self", 0]
+    assert int(its.tokens.sum()) == queries
+    np.testing.assert_allclose(its.weight.sum(0), moments, rtol=1e-4, atol=1e-5)
+    its = by_place[FrameMoments, "decoder.cross", 0]
+    assert int(its.tokens.sum()) == tokens
+    np.testing.assert_allclose(its.weight.sum(0), crossed, rtol=1e-4, atol=1e-5)
+    assert {site for kind, site, _ in by_place if kind is FrameTraits} == {"encoder.self"}
+
+
+def test_each_site_has_its_traits(loaded: Loaded, sound: Path, tmp_path: Path) -> None:
+    soundfile.write(sound / "bad.wav", np.zeros(4000), speech.RATE)
+    (sound / "bad.txt").write_text("a dog")
+    found = hc.analyze(loaded, Corpus.of_recordings(sound))
+    (sound / "bad.wav").unlink()
+    assert found.record.inputs is SOUND and found.record.counts.sentences == 4
+    assert "1 of 5 recordings left out: bad is silent" in found.record.warnings
+    assert not any("window" in each for each in found.record.warnings)
+    assert found.traits is not None
+    traits = {
+        site: {
+            row.trait
+            for head, rows in found.traits.items()
+            for row in rows
+            if head.startswith(site)
+        }
+        for site in ("enc", "dec", "cross")
+    }
+    assert traits["enc"] == {each.key for each in FRAME_TRAITS}
+    assert {"previous", "self", "offset"} <= traits["dec"]
+    assert traits["dec"] <= {"next", *(each.key for each in SOUND.traits)} - traits["enc"]
+    assert traits["cross"] == {"start", "silence", "moment"}
+    delay = next(row for row in found.traits["enc.0.0"] if row.trait == "delay")
+    assert delay.direction and delay.direction.endswith((" ms earlier", " ms later"))
+    example = found.examples["enc.0.0"][0]
+    assert example.queries[0] == "0.0 s" and example.queries[-1] == "silence"
+    assert found.examples["cross.0.0"][0].keys[-1] == "silence"
+
+
+def test_a_long_recording_is_read_in_pieces(loaded: Loaded, tmp_path: Path) -> None:
+    samples = np.random.default_rng(0).normal(0, 0.1, 2 * speech.RATE)
+    soundfile.write(tmp_path / "long.wav", samples, speech.RATE)
+    (tmp_path / "long.txt").write_text("a dog barked all night")
+    found = hc.analyze(loaded, Corpus.of_recordings(tmp_path))
+    assert found.record.counts.sentences > 1
+    assert found.record.counts.tokens == pytest.approx(2 * speech.POSITIONS, abs=4)
+
+
+def test_what_fits_no_recording_is_refused(loaded: Loaded, sound: Path) -> None:
+    corpus = Corpus.of_recordings(sound)
+    with pytest.raises(InputError, match="--windows only affects texts, but the corpus is recor"):
+        hc.analyze(loaded, corpus, hc.Options(windows=True))
+    with pytest.raises(InputError, match="--language only affects recordings, but the corpus is"):
+        hc.analyze(loaded, Corpus(["a dog"]), hc.Options(language="de"))
+    with pytest.raises(CorpusError, match="Expected the sound of row1 at x.wav, got no such file"):
+        Corpus.of_recordings({"audio": ["x.wav"], "text": ["a dog"]})

@@ -89,7 +89,13 @@ def test_the_guide_works_when_pasted(
     blocks = re.findall(r"```sh\n(.*?)```", guide, re.DOTALL)
     lines = [line.split() for block in blocks for line in block.splitlines()]
     commands = [words[1:] for words in lines if words[0] == "headcount" and "speech" not in words]
-    assert [command[0] for command in commands] == ["align", "align", "analyze", "importance", "evaluate"]
+    assert [command[0] for command in commands] == [
+        "align",
+        "align",
+        "analyze",
+        "importance",
+        "evaluate",
+    ]
     for command in commands:
         status, _, errors = headcount(*command)
         assert status == 0, errors

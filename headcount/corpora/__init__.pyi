@@ -108,6 +108,7 @@ from .search_data import QUERY as QUERY
 from .search_data import read_search as read_search
 from .sentence import Clip as Clip
 from .sentence import Encoded as Encoded
+from .sentence import Layout as Layout
 from .sentence import Link as Link
 from .sentence import Noted as Noted
 from .sentence import Sentence as Sentence

@@ -1,8 +1,9 @@
 """What tests of heads need: checks of what one adds, and models of which every head is known.
 
 Checks are `check_effect`, `check_measure`, `check_method`, `check_relation`, `check_score`,
-`check_skill` and `check_task`, which raise if one fails; `parametrize` is for pytest, and `checked`
-returns a `Checked` with every `Outcome`. `headcount check` runs them for a file or a package.
+`check_skill`, `check_task` and `check_trait`, which raise if one fails; `parametrize` is for
+pytest, and `checked` returns a `Checked` with every `Outcome`. `headcount check` runs them for a
+file or a package.
 
 Models are made by `planted_model`, which runs a `Program` of `Planted` heads; `Known` has texts,
 too. `leaving_no_trace` is a law.

@@ -5,6 +5,7 @@ from .checking import check_relation as check_relation
 from .checking import check_score as check_score
 from .checking import check_skill as check_skill
 from .checking import check_task as check_task
+from .checking import check_trait as check_trait
 from .checking import checked as checked
 from .checking import parametrize as parametrize
 from .checks import Check as Check

@@ -8,7 +8,7 @@ from headcount.core import InputError, check_known
 from headcount.corpora import Relation
 from headcount.explanation import Effect
 from headcount.importance import Score
-from headcount.measures import Sums
+from headcount.measures import Sums, Trait
 from headcount.pruning import Method
 from headcount.skills import Skill
 from headcount.tasks import Task
@@ -20,6 +20,7 @@ from headcount.testing.relation_checks import RELATION_CHECKS, relation_subject
 from headcount.testing.score_checks import SCORE_CHECKS, score_subject
 from headcount.testing.skill_checks import SKILL_CHECKS, skill_subject
 from headcount.testing.task_checks import TASK_CHECKS, task_subject
+from headcount.testing.trait_checks import TRAIT_CHECKS, trait_subject
 
 
 @final
@@ -44,7 +45,9 @@ class Family:
                 same again, as slowly as need be, to compare with. A relation takes `corpus`:
                 sentences that have such links, in place of our English sample. A task takes
                 `data`, what it is made of, and `model`, in place of a random encoder. A skill takes
-                `model`, `texts` and `heads`: the names of the heads of the model that have it.
+                `model`, `texts` and `heads`: the names of the heads of the model that have it. A
+                trait takes `texts`, and `looks`: what a planted head looks at that has it, if its
+                keys are no class of words, such as "first".
 
         Raises:
             Failed: If a check fails, or one that should fail does not; says what each saw.
@@ -66,6 +69,7 @@ FAMILIES: Mapping[str, Family] = {
     Skill.registry: Family("skill", SKILL_CHECKS, skill_subject),
     Method.registry: Family("method", METHOD_CHECKS, method_subject),
     Task.registry: Family("task", TASK_CHECKS, task_subject),
+    Trait.registry: Family("trait", TRAIT_CHECKS, trait_subject),
 }
 """What is asked of each family, by where its registry is."""
 
@@ -76,6 +80,7 @@ check_relation = FAMILIES[Relation.registry].check
 check_score = FAMILIES[Score.registry].check
 check_skill = FAMILIES[Skill.registry].check
 check_task = FAMILIES[Task.registry].check
+check_trait = FAMILIES[Trait.registry].check
 
 
 def family_of(thing: Any) -> Family:

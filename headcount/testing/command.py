@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 TEMPLATES = DATA / "templates"
 """A file to begin with for each of `Template`."""
-Template = Literal["relation", "measure", "score", "effect", "task", "method", "skill", "command"]
+Template = Literal[
+    "relation", "trait", "measure", "score", "effect", "task", "method", "skill", "command"
+]
 
 
 @dataclass(frozen=True)

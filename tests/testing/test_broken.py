@@ -19,7 +19,7 @@ from headcount.core import InputError
 from headcount.corpora import Column
 from headcount.explanation import Direct, Replacement
 from headcount.importance import Measured, Score, score_column
-from headcount.measures import Attention, Sums
+from headcount.measures import Attention, Sums, Trait
 from headcount.pruning import Ranking, Selection
 from headcount.skills import Skill
 from headcount.tap import Reduction
@@ -36,6 +36,7 @@ from headcount.testing import (
 from headcount.testing.checking import FAMILIES
 from headcount.testing.method_checks import BUDGETS
 from headcount.testing.task_checks import reader
+from headcount.testing.trait_checks import TraitSubject
 from headcount.testing.wording import expect_readable
 from headcount.vocabulary import ColumnEntry
 
@@ -460,6 +461,47 @@ class Speechless(Even):
     does = "is even"
 
 
+# ------------------------------------------------------------ traits
+
+
+class Vowels(Trait):
+    """It gives its weight to words that begin with a vowel."""
+
+    name, letter, target = "vowels", "W", "words that begin with a vowel"
+
+    def has(self, piece: str) -> bool:
+        return piece.strip()[:1].lower() in tuple("aeiou")
+
+
+class AnyWord(Vowels):
+    def has(self, piece: str) -> bool:
+        return True
+
+
+class Unstripped(Vowels):
+    def has(self, piece: str) -> bool:
+        return piece[:1].lower() in tuple("aeiou")
+
+
+class OfTheBlock(Vowels):
+    """Every other query has no keys, counted from where it is asked."""
+
+    def keys(self, sides: Any, rows: slice, queries: slice) -> Any:
+        found_BQK = super().keys(sides, rows, queries).clone()
+        found_BQK[:, 1::2] = False
+        found_BQK[1::2] = False
+        return found_BQK
+
+
+class OfThePadding(Vowels):
+    """The keys of the second half of a batch."""
+
+    def keys(self, sides: Any, rows: slice, queries: slice) -> Any:
+        found_BQK = super().keys(sides, rows, queries).clone()
+        found_BQK[:] = torch.arange(found_BQK.shape[-1]) * 2 > found_BQK.shape[-1]
+        return found_BQK
+
+
 # ------------------------------------------------------------ all
 
 
@@ -518,11 +560,25 @@ class Speechless(Even):
         (Never, "links", "none of .* sentences has a link"),
         (Remembering, "order", "sentence [01] has "),
         (Untold, "words", "the first line of the docstring is no sentence: 'links.'"),
+        (AnyWord, "classes", "100.% of the keys .* are in the class: give other texts"),
+        (OfTheBlock, "classes", "the keys of one query are others alone than among all"),
+        (Unstripped, "blanks", "'.*' is True, and ' .*' is not"),
+        (OfThePadding, "adds", "of layer . differs in one batch and text by text"),
+        (type("Strict", (Vowels,), {"threshold": 1.1}), "found", "the role is of no head, not of"),
+        (type("Bare", (Vowels,), {"target": ""}), "words", "what heads look at is empty"),
     ],
 )
 def test_a_check_catches(thing: Any, check: str, saw: str) -> None:
     found = outcome(thing, check)
     assert re.search(saw, found), found
+
+
+@pytest.mark.slow
+def test_a_role_by_chance_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If what is called random is a model in which a head has the trait."""
+    model = TraitSubject.model
+    monkeypatch.setattr(TraitSubject, "model", lambda self, which: model(self, "planted"))
+    assert outcome(Vowels, "chance") == "the role is of enc.1.2"
 
 
 def outcome(thing: Any, check: str) -> str:

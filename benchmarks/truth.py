@@ -28,14 +28,16 @@ from tests.truth.changed import noisy, trained
 from tests.truth.compiled import compiled
 from tests.truth.questions import QUESTIONS, Answer
 from tests.truth.random_programs import drawn
+from tests.truth.segments_and_patches import patches, segments
 from tests.truth.translations import translated
 
 FAMILIES: tuple[Family, ...] = ("gpt2", "llama", "grouped", "encoder")
 TEXTS, DRAWS = {"roles": 200, "scores": 200}, 2000
 FEW = 100
 """Number of texts for the other parts."""
-TRANSLATION = "translation"
-PARTS = (*QUESTIONS, TRANSLATION)
+OTHERS = {"translation": translated, "segments": segments, "patches": patches}
+"""Parts about models of their own."""
+PARTS = (*QUESTIONS, *OTHERS)
 WEIGHTS = ("by hand", "noisy", "trained", "compiled")
 WHICH = "as they are set, with noise, trained on, or by torchwright (which needs the extra truth)"
 
@@ -50,8 +52,8 @@ class Answers:
 
 def answered(part: str, weights: str, seed: int, layers: tuple[int, int]) -> Answers:
     """The answers of a part about the model of a seed."""
-    if part == TRANSLATION:
-        return Answers(tuple(translated(seed)))
+    if part in OTHERS:
+        return Answers(tuple(OTHERS[part](seed)))
     with TemporaryDirectory() as folder:
         if weights == "compiled":
             known = compiled(seed, Path(folder) / "model", TEXTS.get(part, FEW))

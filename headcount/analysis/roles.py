@@ -3,7 +3,8 @@
 A *role* passes its paper's threshold and the test, on the half of the corpus that did not choose;
 a *tendency* passes the test alone, with a strength of at least 0.05. The test is corrected (Holm)
 for all cells that were chosen: those whose share is above their null in the first half, and that
-have enough cases in the second. A role is *clear* if its interval clears the threshold, else
+have enough cases in the second. Neither is given where the null leaves less than 5 % of what the
+trait can reach. A role is *clear* if its interval clears the threshold, else
 *borderline*.
 
 A head can have several roles, in the order of `ROLES`, or none: "none found" is an answer.
@@ -61,6 +62,10 @@ from headcount.vocabulary import (
     traits_of,
 )
 
+LEAST_ROOM = 0.05
+"""Least share of what a trait can reach that its null leaves: a head that looks at the patch to the
+left is in its own row by that alone, and the rest is rounding, however small its p."""
+
 
 def judged(
     profiles: pd.DataFrame,
@@ -92,7 +97,9 @@ def judged(
     is_chosen = is_tested & (profiles["first_gain"].to_numpy(dtype=float) > 0)
     p_holm = np.full(len(p), np.nan)
     p_holm[is_chosen] = holm(p[is_chosen])
-    passes = is_chosen & (np.nan_to_num(p_holm, nan=1.0) <= limits.test_alpha)
+    room = (profiles["attainable"] - profiles["null"]) / profiles["attainable"]
+    has_room = room.to_numpy(dtype=float) >= LEAST_ROOM
+    passes = is_chosen & has_room & (np.nan_to_num(p_holm, nan=1.0) <= limits.test_alpha)
     least_score = np.array([limits.least(entries[role]) for role in profiles["role"]], dtype=float)
     # Rounded, so that 0.6 against 0.5 is 10 points
     is_role = passes & (np.round(score, 9) >= least_score)

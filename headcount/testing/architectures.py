@@ -10,11 +10,15 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.core import LayerId
-from headcount.testing.programs import BITS, Family, Planting
+from headcount.testing.patches import CHANNELS, COLUMNS, ROWS, SIDE
+from headcount.testing.programs import Family, Planting
+from headcount.testing.tokens import BITS
 
 HEAD_DIM = 64
 POSITIONS = 64
 """Number of positions of the models that embed them."""
+_SMALL = 1e-3
+"""Scale at which the hyperbolic tangent before the classes of pairs is a straight line."""
 TURN = 10.0**-0.25
 """Radians that a pair of dimensions turns from one position to the next, over those of the pair
 before it; the first turns by 1."""
@@ -49,6 +53,10 @@ class Architecture(ABC):
     def places(self, model: Any) -> tuple[tuple[Tensor, int], ...]:
         """The tables of positions, and the row of the first one; none if places are turns."""
         return ()
+
+    def classify(self, model: Any, weight: Tensor) -> None:
+        """Set the weights of a classifier, [class, feature]."""
+        model.classifier.weight.copy_(weight)
 
 
 @final
@@ -92,13 +100,20 @@ class Llama(Architecture):
 
 
 @final
+@dataclass(frozen=True)
 class Encoder(Architecture):
-    """RoBERTa with normalisation before attention, which labels tokens."""
+    """RoBERTa with normalisation before attention, which labels tokens, or two segments."""
+
+    reads_pairs: bool = False
 
     def built(self, program: Planting, sizes: dict[str, Any]) -> PreTrainedModel:  # noqa: D102
         sizes = sizes | {"num_labels": 1 << len(program.labels), "type_vocab_size": 1}
+        if not self.reads_pairs:
+            config = hf.RobertaPreLayerNormConfig(**sizes)
+            return hf.RobertaPreLayerNormForTokenClassification(config)
+        sizes |= {"type_vocab_size": 2, "vocab_size": sizes["vocab_size"] + 1}
         config = hf.RobertaPreLayerNormConfig(**sizes)
-        return hf.RobertaPreLayerNormForTokenClassification(config)
+        return hf.RobertaPreLayerNormForSequenceClassification(config)
 
     def attention(self, model: Any) -> Iterator[Projections]:  # noqa: D102
         for number, block in enumerate(model.roberta_prelayernorm.encoder.layer):
@@ -109,6 +124,30 @@ class Encoder(Architecture):
     def places(self, model: Any) -> tuple[tuple[Tensor, int], ...]:  # noqa: D102
         table = model.roberta_prelayernorm.embeddings.position_embeddings
         return ((table.weight, table.padding_idx + 1),)
+
+    def classify(self, model: Any, weight: Tensor) -> None:  # noqa: D102
+        if not self.reads_pairs:
+            return super().classify(model, weight)
+        model.classifier.dense.weight.fill_diagonal_(_SMALL)
+        model.classifier.out_proj.weight.copy_(weight / _SMALL)
+
+
+@final
+class Vision(Architecture):
+    """A Vision Transformer, which labels images."""
+
+    def built(self, program: Planting, sizes: dict[str, Any]) -> PreTrainedModel:  # noqa: D102
+        names = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
+        images = {"image_size": (ROWS * SIDE, COLUMNS * SIDE), "patch_size": SIDE}
+        images |= {"num_channels": CHANNELS, "num_labels": 1 << len(program.labels)}
+        config = hf.ViTConfig(**{name: sizes[name] for name in names}, **images)
+        return hf.ViTForImageClassification(config)
+
+    def attention(self, model: Any) -> Iterator[Projections]:  # noqa: D102
+        for number, block in enumerate(model.vit.layers):
+            own = block.attention
+            parts = (own.q_proj, own.k_proj, own.v_proj, own.o_proj)
+            yield Projections(LayerId("encoder.self", number), *(each.weight for each in parts))
 
 
 @final
@@ -158,6 +197,8 @@ ARCHITECTURES: Mapping[Family, Architecture] = {
     "grouped": Llama(sharing=2),
     "encoder": Encoder(),
     "translator": Translator(),
+    "pairs": Encoder(reads_pairs=True),
+    "patches": Vision(),
 }
 """Every architecture by its name."""
 

@@ -20,7 +20,8 @@ from headcount.models import Loaded
 from headcount.results import Analysis
 from headcount.tasks import CausalLanguageModelling, Task, TokenClassification
 from headcount.testing.planted import planted_model
-from headcount.testing.programs import Family, Planted, Program, counts, word, written
+from headcount.testing.programs import Family, Planted, Program
+from headcount.testing.tokens import counts, word, written
 
 Named = tuple[str, int | None]
 """A role, and the offset of a positional one."""

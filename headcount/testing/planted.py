@@ -15,9 +15,9 @@ from typing import Any, final
 
 import numpy as np
 import torch
-from tokenizers import Tokenizer, models, pre_tokenizers
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from torch import nn
-from transformers import PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast, ViTImageProcessorPil
 
 from headcount.core import Head
 from headcount.models import Loaded
@@ -26,21 +26,14 @@ from headcount.testing.architectures import (
     HEAD_DIM,
     POSITIONS,
     TURN,
+    Architecture,
     Projections,
     sizes_of,
 )
-from headcount.testing.programs import (
-    BITS,
-    GATE,
-    PUNCTUATION,
-    RARITY,
-    SHARE,
-    Family,
-    Planted,
-    Program,
-    vocabulary,
-    word,
-)
+from headcount.testing.pairs import Pairs
+from headcount.testing.patches import CHANNELS, COLUMNS, ROWS, SIDE, Patches
+from headcount.testing.programs import TELLING, Family, Planted, Program
+from headcount.testing.tokens import BITS, GATE, PUNCTUATION, RARITY, SHARE, vocabulary, word
 from headcount.testing.translation import Translation
 
 FREQUENCY = TURN ** np.arange(HEAD_DIM // 2)
@@ -48,6 +41,8 @@ FREQUENCY = TURN ** np.arange(HEAD_DIM // 2)
 _OFFSET, _RECENT, _CONTENT = 4, 8, HEAD_DIM // 4
 """The pair by which an offset is found, whose cosine falls over 30 positions; the one by which a
 later key differs from an earlier one; and the first that hardly turns."""
+SEPARATOR = "[SEP]"
+"""How the separator of segments is written."""
 CONSTANT = 1e4
 """Constant of the residual stream, beside which all other numbers are small."""
 SHARP = 2000.0
@@ -59,17 +54,21 @@ STEP, FAR, NEAR = 10.0, 400.0, 0.25
 last one counts more than an offset; and where an offset counts more, but its cosine comes again."""
 
 _PLACES = ("constant", "recent", "cos", "sin")
+_MARKS = ("separator", "segment", "column_cos", "column_sin")
+"""What only segments, and only patches, have."""
 _FEATURES = (
     *_PLACES,
     *(f"{kind}{bit}" for kind in ("bit", "told", "label", "trash") for bit in range(BITS)),
+    *_MARKS,
 )
 _AT = {name: number for number, name in enumerate(_FEATURES)}
+AnyProgram = Program | Translation | Pairs | Patches
 _Rows = Mapping[str, tuple[int, str]]
 """The row of each key, and the number of the stream that it is."""
 
 
 def planted_model(
-    program: Program | Translation,
+    program: AnyProgram,
     family: Family = "gpt2",
     seed: int = 0,
     positions: int = POSITIONS,
@@ -98,46 +97,82 @@ def planted_model(
             if type(module).__name__.endswith("Norm"):
                 scale = CONSTANT * (2 / sizes["hidden_size"]) ** 0.5
                 module.get_parameter("weight").fill_(scale)
-        _embed(model, kind.places(model))
-        _read_out(model, program)
+        (_paint if isinstance(program, Patches) else _embed)(model, kind)
+        _read_out(model, program, kind)
         rows = _ROWS[kind.is_turned]
         for module in kind.attention(model):
             _set_shared(module, rows)
             for index in range(program.heads):
                 planted = program.of(Head(*module.layer, index))
                 _set_head(module, planted, _Query(rows, kind.is_turned), rng)
-    return Loaded(model.eval(), tokenizer(), f"planted {family}")
+    if isinstance(program, Patches):
+        size = {"height": ROWS * SIDE, "width": COLUMNS * SIDE}
+        processor = ViTImageProcessorPil(size=size)
+        return Loaded(model.eval(), None, f"planted {family}", image_processor=processor)
+    return Loaded(model.eval(), tokenizer(family == "pairs"), f"planted {family}")
 
 
-def tokenizer() -> PreTrainedTokenizerFast:
-    """The tokenizer of all planted models: a token is a word."""
-    words = ["<pad>", *map(word, vocabulary())]
+def tokenizer(separates: bool = False) -> PreTrainedTokenizerFast:
+    """The tokenizer of all planted models: a token is a word.
+
+    Args:
+        separates: Whether a separator ends each of two segments.
+    """
+    words = ["<pad>", *map(word, vocabulary()), *([SEPARATOR] if separates else ())]
     backend = Tokenizer(models.WordLevel({each: n for n, each in enumerate(words)}, "<pad>"))
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    more: dict[str, Any] = {"model_input_names": ["input_ids", "attention_mask"]}
+    if separates:
+        backend.post_processor = processors.TemplateProcessing(
+            single=f"$A {SEPARATOR}",
+            pair=f"$A {SEPARATOR} $B:1 {SEPARATOR}:1",
+            special_tokens=[(SEPARATOR, len(words) - 1)],
+        )
+        more = {"sep_token": SEPARATOR}
     return PreTrainedTokenizerFast(
-        tokenizer_object=backend,
-        pad_token="<pad>",
-        model_max_length=POSITIONS - 2,
-        model_input_names=["input_ids", "attention_mask"],
+        tokenizer_object=backend, pad_token="<pad>", model_max_length=POSITIONS - 2, **more
     )
 
 
 # ---------------------------------------------------------------- input and output
 
 
-def _embed(model: Any, places: tuple[tuple[torch.Tensor, int], ...]) -> None:
-    """Bits of tokens, places of positions, and the constant."""
+def _embed(model: Any, kind: Architecture) -> None:
+    """Bits of tokens, places of positions, segments, separators and the constant."""
     bits_VK = torch.tensor(vocabulary(), dtype=torch.float32)
+    num_words = 1 + len(bits_VK)
     for each in model.modules():
-        if isinstance(each, nn.Embedding) and len(each.weight) == 1 + len(bits_VK):
+        if isinstance(each, nn.Embedding) and len(each.weight) >= num_words:
             _write(each.weight, "constant", torch.full((len(each.weight),), CONSTANT))
             for bit in range(BITS):
-                _write(each.weight[1:], f"bit{bit}", bits_VK[:, bit])
-    for table, start in places:
+                _write(each.weight[1:num_words], f"bit{bit}", bits_VK[:, bit])
+            _write(each.weight[num_words:], "separator", torch.tensor(1.0))
+        elif isinstance(each, nn.Embedding) and len(each.weight) == 2:
+            _write(each.weight, "segment", torch.tensor([-1.0, 1.0]))
+    for table, start in kind.places(model):
         at_N = torch.arange(len(table)) - start
         _write(table, "recent", at_N / POSITIONS)
         _write(table, "cos", torch.cos(FREQUENCY[_OFFSET] * at_N))
         _write(table, "sin", torch.sin(FREQUENCY[_OFFSET] * at_N))
+
+
+def _paint(model: Any, kind: Architecture) -> None:
+    """Bits of patches from their colours, places in the grid, and the constant."""
+    found = model.vit.embeddings
+    colours = found.patch_embeddings.projection
+    for bit in range(BITS):
+        place = bit // CHANNELS
+        colour_F = colours.weight[:, bit % CHANNELS, place // SIDE, place % SIDE]
+        _write(colour_F[None], f"bit{bit}", torch.tensor(1.0))
+    _write(colours.bias[None], "constant", torch.tensor(CONSTANT))
+    _write(found.cls_token[0], "constant", torch.tensor(CONSTANT))
+    places = found.position_embeddings[0]
+    _write(places, "recent", torch.arange(len(places)) / POSITIONS)
+    row_P, column_P = (each.flatten() for each in np.indices((ROWS, COLUMNS)))
+    for name, at_P in (("", row_P), ("column_", column_P)):
+        angle_P = FREQUENCY[_OFFSET] * torch.tensor(at_P)
+        _write(places[1:], f"{name}cos", torch.cos(angle_P))
+        _write(places[1:], f"{name}sin", torch.sin(angle_P))
 
 
 def _write(rows: torch.Tensor, name: str, column: torch.Tensor) -> None:
@@ -145,16 +180,16 @@ def _write(rows: torch.Tensor, name: str, column: torch.Tensor) -> None:
     rows[:, 2 * _AT[name]], rows[:, 2 * _AT[name] + 1] = column, -column
 
 
-def _read_out(model: Any, program: Program | Translation) -> None:
+def _read_out(model: Any, program: AnyProgram, kind: Architecture) -> None:
     """Log-odds of each bit of the label; of classes they are constant, and padding has low ones."""
     bits_VK = vocabulary()
     if program.site == "encoder.self":
-        weight = model.classifier.weight
-        codes = np.arange(len(weight))
+        codes_C = np.arange(1 << len(program.labels))
+        weight_CF = torch.zeros(len(codes_C), model.config.hidden_size)
         for number, label in enumerate(program.labels):
-            sign = torch.tensor(codes >> number & 1) * 2.0 - 1
-            weight[:, 2 * _AT[f"label{label}"]] = sign / 2
-        return
+            sign_C = torch.tensor(codes_C >> number & 1) * 2.0 - 1
+            weight_CF[:, 2 * _AT[f"label{label}"]] = sign_C / 2
+        return kind.classify(model, weight_CF)
     weight = model.get_output_embeddings().weight
     for label in program.labels:
         weight[1:, 2 * _AT[f"label{label}"]] = torch.tensor(bits_VK[:, label] / 2).float()
@@ -169,7 +204,8 @@ def _read_out(model: Any, program: Program | Translation) -> None:
 
 def _key_rows() -> _Rows:
     """The rows where places are embedded."""
-    names = [*_PLACES, *(f"{kind}{bit}" for kind in ("bit", "told") for bit in range(BITS))]
+    bits = (f"{kind}{bit}" for kind in ("bit", "told") for bit in range(BITS))
+    names = [*_PLACES, *bits, *_MARKS]
     return {name: (row, name) for row, name in enumerate(names)}
 
 
@@ -222,7 +258,7 @@ def _set_head(
 
 def _writes(planted: Planted) -> Iterator[tuple[str, int, float]]:
     """What a head writes: a feature, the bit that it is, and its size."""
-    if planted.kind == "tell":
+    if planted.kind in TELLING:
         yield from ((f"told{bit}", bit, 1.0) for bit in range(BITS))
     elif planted.label is not None:
         bit = planted.bit + BITS * planted.reads_told
@@ -260,9 +296,22 @@ class _Query:
             self.add("place", cos * CONSTANTLY)
             self.add("place", sin * CONSTANTLY, imaginary=True)
         else:
-            c, s = _read("cos"), _read("sin")
-            self.add("cos", cos * c - sin * s)
-            self.add("sin", cos * s + sin * c)
+            self.add_line("", offset)
+
+    def add_line(self, name: str, displacement: int) -> None:
+        """Prefer keys in the row, or the column, at a displacement from that of the query."""
+        angle = FREQUENCY[_OFFSET] * displacement
+        cos, sin = SHARP * np.cos(angle), SHARP * np.sin(angle)
+        c, s = _read(f"{name}cos"), _read(f"{name}sin")
+        self.add(f"{name}cos", cos * c - sin * s)
+        self.add(f"{name}sin", cos * s + sin * c)
+
+    def add_spot(self, place: tuple[int, int]) -> None:
+        """Prefer the patch in one place of every image."""
+        for name, at in zip(("", "column_"), place, strict=True):
+            angle = FREQUENCY[_OFFSET] * at
+            self.add(f"{name}cos", SHARP * np.cos(angle) * CONSTANTLY)
+            self.add(f"{name}sin", SHARP * np.sin(angle) * CONSTANTLY)
 
     def look(self, planted: Planted, rng: np.random.Generator) -> None:
         """Look at what the kind of a head says."""
@@ -272,6 +321,20 @@ class _Query:
             case "tell":
                 self.add_offset(-1)
                 self.add_later(NEAR, CONSTANTLY)
+            case "place" | "beside":
+                self.add_line("", planted.place[0])
+                self.add_line("column_", planted.place[1])
+            case "row":
+                self.add_line("", 0)
+            case "column":
+                self.add_line("column_", 0)
+            case "spot":
+                self.add_spot(planted.place)
+            case "separator":
+                self.add_later(STEP, CONSTANTLY)
+                self.add("separator", DECIDES * CONSTANTLY)
+            case "segment":
+                self.add("segment", DECIDES * _read("segment"))
             case "first":
                 self.add_later(-STEP, CONSTANTLY)
             case "punctuation":

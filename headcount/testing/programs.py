@@ -27,31 +27,27 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from headcount.core import Head, amount
+from headcount.testing.tokens import BITS, GATE, PUNCTUATION, drawn, rarity
 
-Kind = Literal["offset", "first", "punctuation", "rare", "mean", "copy", "tell", "idle"]
+TextKind = Literal["offset", "first", "punctuation", "rare", "mean", "copy", "tell", "idle"]
 """What a head looks at: the key at an offset; the first token; the last punctuation mark; the
 rarest token, of several the first; all tokens alike; the token after the earlier one that is most
 like its own, by what a head that tells has written there; the previous token, for one that copies;
 nothing with a name."""
+Kind = TextKind | Literal["separator", "segment", "place", "beside", "spot", "row", "column"]
+"""Besides: the last separator; all tokens of the own segment alike; the patch at a place beside,
+and the same for one that tells what it is; the patch in one place of every image; all patches of
+the own row, or column, alike."""
+TELLING = ("tell", "beside")
+"""What heads look at that tell others."""
 Purpose = Literal["needed", "backup", "noise", "undo", "silent", "idle"]
-Family = Literal["gpt2", "llama", "grouped", "encoder", "translator"]
+Family = Literal["gpt2", "llama", "grouped", "encoder", "translator", "pairs", "patches"]
 """GPT-2; Llama, without and with grouped queries; RoBERTa with normalisation before attention;
-Blenderbot, an encoder-decoder."""
+Blenderbot, an encoder-decoder; that RoBERTa with two segments; a Vision Transformer."""
 
-PAYLOAD = 7
-"""Number of bits of a token that are even at random."""
-PUNCTUATION, RARE, GATE = PAYLOAD, PAYLOAD + 1, PAYLOAD + 2
-"""Bits that name a class of tokens."""
-BITS = PAYLOAD + 3
 FARTHEST = 31
 """Largest offset, in tokens."""
-SHARE = {PUNCTUATION: 0.15, RARE: 0.1, GATE: 0.7}
-"""Share of the tokens that have each of these bits."""
-RARITY = {RARE: 8.0, PUNCTUATION: -8.0, GATE: 2.0, 0: 1.0, 1: 0.5}
-"""How much rarer a token is with each bit: punctuation marks are frequent."""
 _OWN: dict[str, Any] = {"kind": "offset", "offset": 0}
-_LETTERS = ("bp", "ae", "dt", "io", "gk", "uy", "lr", "mn", "sz")
-_MARKS = (".,", ";:", "!?", "-_", "()", "[]", "{}", "/\\", "*&")
 
 
 @final
@@ -70,6 +66,8 @@ class Planted:
     """Log-odds that are written; negative for the opposite of the bit."""
     offset: int = 0
     """Key less query of the kind `offset`."""
+    place: tuple[int, int] = (0, 0)
+    """Row and column, in an image, of the patch: less those of the query, but for a `spot`."""
     reads_told: bool = False
     """Whether the bit is read that a head tells there, which is that of the token before."""
     is_gated: bool = False
@@ -146,7 +144,7 @@ class Planting:
 class Program(Planting):
     """Heads of a language model or an encoder, what they look at, and what that is worth."""
 
-    kinds = ("offset", "first", "punctuation", "rare", "mean", "copy", "tell", "idle")
+    kinds = get_args(TextKind)
     site: Literal["decoder.self", "encoder.self"] = "decoder.self"
 
     def __post_init__(self) -> None:
@@ -377,44 +375,6 @@ def _check_writers(label: int, writers: Sequence[Planted]) -> None:
             f"Expected one needed or noisy head for label {label}, several that back up each other "
             f"with the same evidence, or two that undo each other, got {got}."
         )
-
-
-def rarity(bits: Int[np.ndarray, "*shape bit"]) -> Float[np.ndarray, "*shape"]:
-    """How rare tokens are in other texts, for which see `counts`."""
-    return bits[..., [*RARITY]] @ np.array([*RARITY.values()])
-
-
-def counts() -> dict[str, int]:
-    """How often each token occurs in other texts, less often by `rarity`."""
-    each_V = np.round(1e6 * np.exp(-rarity(vocabulary()) / 4)).astype(int)
-    return dict(zip(map(word, vocabulary()), each_V.tolist(), strict=True))
-
-
-def drawn(rng: np.random.Generator, shape: tuple[int, ...]) -> Int[np.ndarray, "*shape bit"]:
-    """Bits of random tokens."""
-    share_K = np.array([SHARE.get(bit, 0.5) for bit in range(BITS)])
-    return np.where(rng.random((*shape, BITS)) < share_K, 1, -1)
-
-
-def word(bits_K: Int[np.ndarray, " bit"]) -> str:
-    r"""How a token is written: letters, or punctuation marks.
-
-    >>> word(np.ones(BITS, int)), word(-np.ones(BITS, int))
-    (',:?_)]}\\&', 'badigulms')
-    """
-    others = [bool(bit > 0) for number, bit in enumerate(bits_K) if number != PUNCTUATION]
-    spelled = _MARKS if bits_K[PUNCTUATION] > 0 else _LETTERS
-    return "".join(pair[is_one] for pair, is_one in zip(spelled, others, strict=True))
-
-
-def vocabulary() -> Int[np.ndarray, "token bit"]:
-    """The bits of every token, in the order of their numbers."""
-    return 2 * (np.arange(1 << BITS)[:, None] >> np.arange(BITS) & 1) - 1
-
-
-def written(bits_TK: Int[np.ndarray, "token bit"]) -> str:
-    """A text as it is written, with a blank between tokens."""
-    return " ".join(map(word, bits_TK))
 
 
 def sigmoid(x: Any) -> Any:

@@ -16,7 +16,8 @@ from headcount.results import Analysis
 from headcount.testing.checks import LeftOut, check, expect
 from headcount.testing.examples import at_random
 from headcount.testing.planted import planted_model
-from headcount.testing.programs import PUNCTUATION, Planted, Program, drawn, word
+from headcount.testing.programs import Planted, Program
+from headcount.testing.tokens import PUNCTUATION, drawn, word
 from headcount.testing.wording import expect_words, shown
 
 CASES = 400

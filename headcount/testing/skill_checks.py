@@ -21,7 +21,8 @@ from headcount.testing.checks import LeftOut, check, expect, expect_same
 from headcount.testing.examples import random_model
 from headcount.testing.laws import leaving_no_trace
 from headcount.testing.planted import planted_model
-from headcount.testing.programs import BITS, Planted, Program
+from headcount.testing.programs import Planted, Program
+from headcount.testing.tokens import BITS
 from headcount.testing.wording import expect_words
 
 TAKES = 1024

@@ -1,14 +1,14 @@
 """Programs of encoder-decoders, which translate token by token, so that all links are known."""
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, final
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from headcount.core import Head
-from headcount.testing.programs import BITS, Family, Planted, Planting, drawn, sigmoid, softplus
+from headcount.testing.alone import Alone
+from headcount.testing.programs import Family, Planted, sigmoid
+from headcount.testing.tokens import BITS, drawn
 
 Pair = tuple[Int[np.ndarray, "token bit"], Int[np.ndarray, "token bit"]]
 """Bits of the tokens of a source and of its target, which are equally many."""
@@ -16,7 +16,7 @@ Pair = tuple[Int[np.ndarray, "token bit"], Int[np.ndarray, "token bit"]]
 
 @final
 @dataclass(frozen=True)
-class Translation(Planting):
+class Translation(Alone[Pair]):
     """Heads of an encoder-decoder, what they look at, and what that is worth.
 
     Target token t predicts itself from what stands before it. A head of cross-attention looks at an
@@ -29,9 +29,9 @@ class Translation(Planting):
     families: ClassVar[tuple[Family, ...]] = ("translator",)
     kinds = ("offset", "tell", "idle")
 
-    def read(self, planted: Planted, pair: Pair) -> Float[np.ndarray, " token"]:
+    def read(self, planted: Planted, example: Pair) -> Float[np.ndarray, " token"]:
         """What a head reads at every token of the target; 0 of the start of the target."""
-        source_TK, target_TK = pair
+        source_TK, target_TK = example
         at_T = np.arange(len(target_TK)) + planted.offset
         if planted.head.site == "decoder.cross":
             at_T = at_T.clip(0, len(source_TK) - 1) - planted.reads_told
@@ -52,28 +52,4 @@ class Translation(Planting):
                     is_one = rng.random() < sigmoid(writer.evidence * read)
                     target_TK[at, label] = 1 if is_one else -1
             found.append((source_TK, target_TK))
-        return found
-
-    def effects(self, pairs: Sequence[Pair], sets: Sequence[Iterable[Head]]) -> list[float]:
-        """By how much the mean loss of a target token rises in nats without each of some sets.
-
-        The loss is expected over labels. What nobody tells is 0.
-        """
-        reads = {
-            each.head: np.concatenate([self.read(each, pair) for pair in pairs])
-            for each in self.planted
-            if each.label is not None
-        }
-        found = list[float]()
-        for without in ({*each} for each in sets):
-            untold = any(self.of(head).kind == "tell" for head in without)
-            risen = 0.0
-            for label in self.labels:
-                (writer,) = self.writers(label)
-                if writer.head in without or (writer.reads_told and untold):
-                    odds_T = writer.evidence * reads[writer.head]
-                    likely_T = sigmoid(odds_T)
-                    dense_T = likely_T * softplus(-odds_T) + (1 - likely_T) * softplus(odds_T)
-                    risen += float((np.log(2) - dense_T).mean())
-            found.append(risen)
         return found

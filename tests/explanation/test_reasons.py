@@ -28,7 +28,7 @@ from headcount.testing import (
     planted_model,
 )
 from headcount.testing.planted import DECIDES
-from headcount.testing.programs import written
+from headcount.testing.tokens import written
 from tests import tiny
 from tests.tasks.loaded import loaded as of_words
 from tests.textbook import reasons as book

@@ -15,7 +15,7 @@ import torch
 
 from headcount.core import Head
 from headcount.testing import PUNCTUATION, Known, Planted
-from headcount.testing.programs import rarity
+from headcount.testing.tokens import rarity
 
 
 @final

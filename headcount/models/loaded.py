@@ -222,6 +222,8 @@ def max_length(model: PreTrainedModel, tokenizer: Tokenizer | None) -> int | Non
         limits.append(tokenizer.model_max_length)
     if (positions := positions_of(model.config.get_text_config())) is not None:
         limits.append(positions - _before_positions(model))
+    if (transcript := getattr(model.config, "max_target_positions", None)) is not None:
+        limits.append(transcript)
     return min(limits, default=None)
 
 

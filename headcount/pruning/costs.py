@@ -16,7 +16,15 @@ from headcount.pruning.context import PruningContext
 from headcount.pruning.limit import Cost, largest_cost
 from headcount.pruning.methods.method import Selection
 from headcount.results import SizeRecord, SpeedRecord
-from headcount.speed import Options, TimeModel, cases_of, compare_speed, latency, parameter_bytes
+from headcount.speed import (
+    Options,
+    TimeModel,
+    cases_of,
+    compare_speed,
+    latency,
+    parameter_bytes,
+    takes_tokens,
+)
 from headcount.speed import record as speed_record
 from headcount.tap import input_device
 from headcount.tasks import Task, TaskBatch
@@ -65,7 +73,7 @@ class Costs:
                 the case to time does not fit the model or the memory.
         """
         loaded = self.context.loaded
-        if self.timing is not None and loaded.model.main_input_name == "input_ids":
+        if self.timing is not None and takes_tokens(loaded.model):
             cases_of(loaded, loaded, self._options())
         if not self.limit.costs:
             return {}
@@ -102,7 +110,8 @@ class Costs:
         length = options.length
         if not length:
             inputs = median_example(self.dev).inputs
-            length = (inputs[self.context.loaded.model.main_input_name].shape[1],)
+            tokens = inputs.get("input_ids", inputs.get("decoder_input_ids"))
+            length = (1,) if tokens is None else (tokens.shape[1],)
         return replace(options, length=length, modes=("forward",))
 
     def _time_model(self, fewest: Plan) -> TimeModel:
@@ -112,13 +121,21 @@ class Costs:
         return TimeModel.measured(loaded, smallest, fewest, self._options(), self.context.progress)
 
     def speed(self, smaller: Loaded) -> SpeedRecord | None:
-        """The pruned model beside the dense one in one case; None if nothing is timed."""
+        """The pruned model beside the dense one in one case; None if nothing is timed.
+
+        Raises:
+            InputError: If it can't be timed, but the budget is a speedup.
+        """
         if self.timing is None and self.limit.speedup is None:
             return None
         loaded, progress = self.context.loaded, self.context.progress
         try:
             found = compare_speed(loaded, smaller, self._options(), progress=progress)
         except InputError as error:  # for models of images, or for lack of memory
+            if self.limit.speedup is not None:
+                raise InputError(
+                    f"The pruned model could not be timed, which --speedup needs: {error}"
+                ) from error
             warnings.warn(f"The speed was not measured: {error}", stacklevel=2)
             return None
         return SpeedRecord.of(speed_record(found))

@@ -42,7 +42,7 @@ from headcount.results import (
     PruneRecord,
     SliceChange,
 )
-from headcount.speed import Options, cache_record, ceiling, size_record
+from headcount.speed import Options, cache_record, ceiling, size_record, takes_tokens
 from headcount.tasks import Evaluation, Task, TaskSplits, evaluate
 from headcount.training import finetune
 
@@ -271,7 +271,7 @@ class Pruning:
     def _ceiling(self, plan: Plan) -> CeilingRecord | None:
         """The largest possible speedup of one forward pass; None for models that take no tokens."""
         loaded = self.context.loaded
-        if loaded.model.main_input_name != "input_ids":  # FLOPs are counted on tokens
+        if not takes_tokens(loaded.model):  # FLOPs are counted on tokens
             return None
         length = min(128, loaded.max_length or 128)
         return CeilingRecord(length, ceiling(loaded.model, plan, length, loaded.anatomy))

@@ -23,6 +23,7 @@ from .inputs import MODES as MODES
 from .inputs import TokenRows as TokenRows
 from .inputs import check_same_sizes as check_same_sizes
 from .inputs import fitting as fitting
+from .inputs import takes_tokens as takes_tokens
 from .options import ModeName as ModeName
 from .options import Options as Options
 from .time_model import TimeModel as TimeModel

@@ -25,7 +25,7 @@ from headcount.core import Heads, InputError, LayerId, Plan, amount
 from headcount.models import Loaded, check_plan, max_length
 from headcount.numbers import percent
 from headcount.speed.costs import counter
-from headcount.speed.inputs import TokenRows, check_takes_text, forward
+from headcount.speed.inputs import TokenRows, check_takes_tokens, forward
 from headcount.tap import (
     ERRORS,
     Anatomy,
@@ -107,9 +107,9 @@ def model_flops(model: PreTrainedModel, anatomy: Anatomy, length: int = 128) -> 
 
     Raises:
         InputError: If the length is below 1 or too large for the model.
-        ModelError: If the model reads no text, or is split over processes.
+        ModelError: If the model reads no tokens, or is split over processes.
     """
-    check_takes_text(model)
+    check_takes_tokens(model)
     check_not_split(model, "counts of FLOPs")
     limit = max_length(model, None)
     if length < 1 or (limit is not None and length > limit):

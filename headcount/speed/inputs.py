@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import islice
-from typing import final
+from typing import Any, final
 
 import torch
 from jaxtyping import Int64
@@ -86,11 +86,11 @@ def check_fits(dense: Loaded, pruned: Loaded) -> None:
     """Raise an error unless two models differ only in size.
 
     Raises:
-        ModelError: If a model reads no text.
+        ModelError: If a model reads no tokens.
         InputError: If families, vocabularies, tasks, formats or devices differ.
     """
     for each in (dense, pruned):
-        check_takes_text(each.model)
+        check_takes_tokens(each.model)
     for what, one, other in (
         ("architecture", dense.model.config.model_type, pruned.model.config.model_type),
         ("vocabulary", vocabulary(dense.model.config), vocabulary(pruned.model.config)),
@@ -111,7 +111,7 @@ def check_same_sizes(dense: Loaded, pruned: Loaded) -> None:
     Weights don't matter here: training does not change a model's speed.
 
     Raises:
-        ModelError: If a model reads no text.
+        ModelError: If a model reads no tokens.
         InputError: If `check_fits` refuses the models, or sizes differ; the message names them.
     """
     check_fits(dense, pruned)
@@ -131,15 +131,20 @@ def check_same_sizes(dense: Loaded, pruned: Loaded) -> None:
         )
 
 
-def check_takes_text(model: PreTrainedModel) -> None:
-    """Raise an error unless a model's inputs are tokens.
+def takes_tokens(model: PreTrainedModel) -> bool:
+    """Whether lengths of a model's inputs are in tokens: of text, or of a Whisper's transcript."""
+    return model.main_input_name == "input_ids" or model.config.model_type == "whisper"
+
+
+def check_takes_tokens(model: PreTrainedModel) -> None:
+    """Raise an error unless a model reads tokens.
 
     Raises:
-        ModelError: If the inputs are pixels or sound.
+        ModelError: If it reads pixels, or sound alone.
     """
-    if model.main_input_name != "input_ids":
+    if not takes_tokens(model):
         raise ModelError(
-            "Expected a model that reads text, since lengths are in tokens, but "
+            "Expected a model that reads tokens, in which lengths are given, but "
             f"{model.config.name_or_path or type(model).__name__} takes {model.main_input_name!r}."
         )
 
@@ -161,19 +166,35 @@ Rows = Int64[Tensor, "row token"]
 
 
 def forward(model: PreTrainedModel, ids_BN: Rows, new_tokens: int) -> Work:
-    """One forward; an encoder-decoder gets as many target tokens as source tokens."""
-    inputs = {"input_ids": ids_BN}
+    """One forward; an encoder-decoder gets as many target tokens as source tokens.
+
+    A Whisper gets as much sound as it takes at once, and the tokens as transcript.
+    """
+    inputs = _sources(model, ids_BN)
     if model.config.is_encoder_decoder:
         inputs["decoder_input_ids"] = ids_BN
     return partial(run_tiny, model, inputs)
 
 
+def _sources(model: PreTrainedModel, ids_BN: Rows) -> dict[str, Tensor]:
+    """The tokens, or in place of them silence for each row."""
+    if model.main_input_name == "input_ids":
+        return {"input_ids": ids_BN}
+    config: Any = model.config
+    shape = (len(ids_BN), config.num_mel_bins, 2 * config.max_source_positions)
+    return {"input_features": torch.zeros(shape, dtype=model.dtype, device=ids_BN.device)}
+
+
 def generation(model: PreTrainedModel, ids_BN: Rows, new_tokens: int) -> Work:
     """Greedy search with a cache for exactly `new_tokens` tokens."""
+    inputs = _sources(model, ids_BN)
+    if "input_ids" in inputs:
+        inputs["attention_mask"] = ids_BN.new_ones(ids_BN.shape)
+    else:  # the tokens of a transcript are all written, and no language is looked for
+        inputs["decoder_input_ids"] = ids_BN[:, :1]
     return partial(
         model.generate,  # type: ignore[arg-type]
-        input_ids=ids_BN,
-        attention_mask=ids_BN.new_ones(ids_BN.shape),
+        **inputs,
         min_new_tokens=new_tokens,
         max_new_tokens=new_tokens,
         num_beams=1,

@@ -197,7 +197,7 @@ class _Analyzing:
         self.timings: dict[str, float] = {}
         self.read = Totals()
         self.no_induction: str | None = None
-        self.left_out: tuple[str, ...] = ()
+        self.prepared: tuple[str, ...] = ()
         sharpness = confidence_variant(options.exclude_keys, options.exclude_queries)
         self.anatomy = loaded.anatomy
         measures = measures_of(self.anatomy, corpus.inputs, given.measures)
@@ -215,7 +215,7 @@ class _Analyzing:
         self.grid, self.frame_ms = self.encoder.grid, None
         if isinstance(self.encoder, SoundEncoder):
             self.frame_ms = self.encoder.frame_ms
-            corpus, self.left_out = self.encoder.usable(corpus, lambda n: progress("reading", n, 0))
+            corpus, self.prepared = self.encoder.usable(corpus, lambda n: progress("reading", n, 0))
         if (limit := options.limit_tokens) is not None:
             corpus = corpus.within(sentences_within(corpus, self.encoder, limit))
         self.corpus = self._timed("translate", lambda: self._with_targets(corpus))
@@ -480,7 +480,7 @@ class _Analyzing:
         if left := self.chosen.kernel.left:
             where = ", ".join(sorted(left))
             warnings.append(f"some layers or batches were computed in blocks, since {where}")
-        warnings += (*self.left_out, *self.failed)
+        warnings += (*self.prepared, *self.failed)
         for name, words in self.corpus.link_words.items():
             if name not in self.census.links:
                 origin = f" of the plug-in {words.origin}" if words.origin else ""

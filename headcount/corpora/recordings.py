@@ -8,6 +8,7 @@ channel and resampled to the model's rate.
 import hashlib
 import io
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -320,6 +321,24 @@ def left_out(reasons: Mapping[str, Sequence[str]], number: int) -> Iterator[str]
             more = len(names) - NAMED
             shown = ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
             yield f"{len(names):,} of {amount(number, 'recording')} left out: {shown} {why}"
+
+
+def prepared(num_pieces: Sequence[int], how: Sequence[str]) -> Iterator[str]:
+    """Sentences on recordings that were cut, resampled or mixed.
+
+    Args:
+        num_pieces: number of pieces of each recording.
+        how: what was done to the sound of each piece.
+    """
+    several = [number for number in num_pieces if number > 1]
+    if several:
+        yield (
+            f"{len(several):,} of {amount(len(num_pieces), 'recording')} longer than the model "
+            f"reads at once, cut into {amount(sum(several), 'piece')} where it is quiet."
+        )
+    for done, times in Counter(how).items():
+        if done:
+            yield f"{times:,} of {amount(len(how), 'recording')} {done}."
 
 
 def bare(word: str) -> str:

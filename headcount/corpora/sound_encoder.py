@@ -17,7 +17,7 @@ from torch import Tensor
 from headcount.core import CorpusError, amount
 from headcount.corpora.corpus import Corpus
 from headcount.corpora.encoder import EncodedPair
-from headcount.corpora.recordings import Recording, UnusableError, left_out
+from headcount.corpora.recordings import Recording, UnusableError, left_out, prepared
 from headcount.corpora.sentence import NO_WORD, Clip, Encoded, Sentence
 from headcount.corpora.spelling import PunctuationTable
 from headcount.vocabulary import SOUND
@@ -108,7 +108,9 @@ class SoundEncoder:
     def usable(
         self, corpus: Corpus, reading: Callable[[int], None]
     ) -> tuple[Corpus, tuple[str, ...]]:
-        """The recordings that can be used, long ones in pieces, and why others are left out.
+        """The recordings that can be used, long ones in pieces, and how they were prepared.
+
+        Which are left out, and why, is said, too.
 
         Args:
             corpus: the recordings.
@@ -118,23 +120,30 @@ class SoundEncoder:
             CorpusError: if none can be used.
         """
         found, left, number = list[Sentence](), defaultdict[str, list[str]](list), 0
+        num_pieces, how = list[int](), list[str]()
         for number, sentence in enumerate(corpus, start=1):
             recording = _recording(sentence)
             try:
                 pieces = self.speech.cut(recording)
-                for piece in pieces:
-                    samples_N, _ = piece.samples(self.speech.rate, self.speech.longest)
-                    self.speech.forced(samples_N, piece.words)
+                done = [*map(self._checked, pieces)]
             except UnusableError as error:
                 left[str(error)].append(sentence.origin)
                 continue
+            num_pieces.append(len(pieces))
+            how += done
             is_whole = pieces == [recording]
             found += [sentence] if is_whole else [_part(sentence, piece) for piece in pieces]
             reading(number)
         why = tuple(left_out(left, number))
         if not found:
             raise CorpusError(f"Expected a recording that can be used, got none: {'; '.join(why)}.")
-        return corpus.of_others(found), why
+        return corpus.of_others(found), (*why, *prepared(num_pieces, how))
+
+    def _checked(self, recording: Recording) -> str:
+        """What is done to the sound of a recording that can be used."""
+        samples_N, done = recording.samples(self.speech.rate, self.speech.longest)
+        self.speech.forced(samples_N, recording.words)
+        return done
 
     def encode(self, sentences: Sequence[Sentence]) -> list[EncodedPair]:
         """The frames of some recordings, in order, and the tokens of their transcripts.

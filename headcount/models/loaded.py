@@ -114,8 +114,8 @@ class Loaded(Holder):
                 f"Expected a model that reads text here, got {self.name} ({config.model_type}), "
                 f"which reads {self.model.main_input_name}. Give folders of images to "
                 "`analyze` or to the task image-classification, or name the pictures of the rows: "
-                "--columns image=NAME. Give recordings to `align` or to the task transcription. In "
-                "Python, `gated` and `tapped` work with any model."
+                "--columns image=NAME. Give recordings to `analyze`, `align` or the task "
+                "transcription. In Python, `gated` and `tapped` work with any model."
             )
         if self.tokenizer is None:
             place = repr(config.name_or_path) if config.name_or_path else "..."

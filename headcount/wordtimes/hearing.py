@@ -1,15 +1,15 @@
 """What a model says of every recording that can be used, and why the others are left out."""
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 from jaxtyping import Float
 
-from headcount.core import CorpusError, Progress, amount, check_memory
-from headcount.corpora import Recording, UnusableError, left_out
+from headcount.core import CorpusError, Progress, check_memory
+from headcount.corpora import Recording, UnusableError, left_out, prepared
 from headcount.wordtimes.forcing import Forcing
 from headcount.wordtimes.head_scores import map_scores
 from headcount.wordtimes.lists import Heard
@@ -94,7 +94,7 @@ def hear(forcing: Forcing, recordings: Sequence[Recording], progress: Progress) 
         tuple(each.recording for each in used),
         np.stack([each.scores_CH for each in used]),
         why_not,
-        (*_cut(num_pieces), *_done(Counter(each.how for each in found), len(found))),
+        tuple(prepared(num_pieces, [each.how for each in found])),
     )
 
 
@@ -127,18 +127,3 @@ def fits(losses: Sequence[float]) -> list[bool]:
     spread = 1.4826 * float(np.median(np.abs(np.array(losses) - middle)))
     most = middle + max(LEAST_ABOVE, FAR_ABOVE * spread)
     return [loss <= most for loss in losses]
-
-
-def _cut(num_pieces: Sequence[int]) -> Iterator[str]:
-    several = [number for number in num_pieces if number > 1]
-    if several:
-        yield (
-            f"{len(several):,} of {amount(len(num_pieces), 'recording')} longer than the model "
-            f"reads at once, cut into {amount(sum(several), 'piece')} where it is quiet."
-        )
-
-
-def _done(done: Mapping[str, int], number: int) -> Iterator[str]:
-    for how, times in done.items():
-        if how:
-            yield f"{times:,} of {amount(number, 'recording')} {how}."

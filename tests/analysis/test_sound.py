@@ -109,6 +109,7 @@ def test_a_long_recording_is_read_in_pieces(loaded: Loaded, tmp_path: Path) -> N
     (tmp_path / "long.txt").write_text("a dog barked all night")
     found = hc.analyze(loaded, Corpus.of_recordings(tmp_path))
     assert found.record.counts.sentences > 1
+    assert any("longer than the model reads at once" in each for each in found.record.warnings)
     assert found.record.counts.tokens == pytest.approx(2 * speech.POSITIONS, abs=4)
 
 

@@ -34,7 +34,7 @@ def test_heads_are_scored_and_pruned(whisper: Path, sound: Path, tmp_path: Path)
     assert status == 0, errors
     assert "Checked: the compact and reloaded model equal the gated one" in output
     record = json.loads((out / "prune.json").read_text())
-    assert record["speed"]["cases"][0]["mode"] == "forward" and record["ceiling"]["ceiling"] > 1
+    assert record["speed"]["cases"][0]["mode"] == "forward" and record["ceiling"]["value"] > 1
     status, output, errors = headcount("speed", whisper, out, "--rounds", 2, "--length", 8)
     assert status == 0, errors
     assert "forward" in output and "generate" in output

@@ -171,7 +171,7 @@ def test_models_that_cannot_stand_in_for_each_other() -> None:
     ):
         compare_speed(dense, double, FEW)
     picture = Loaded(examined("vit")[0], None, "vit")
-    with pytest.raises(ModelError, match="a model that reads text, .* takes 'pixel_values'"):
+    with pytest.raises(ModelError, match="a model that reads tokens, .* takes 'pixel_values'"):
         compare_speed(picture, picture, FEW)
 
 

@@ -13,9 +13,9 @@ from playwright.sync_api import Browser, Page, expect
 
 from headcount.compare import compare, comparison_document, write_comparison
 from headcount.compare.comparison import agreement_by_chance, relation_pairs
-from headcount.compare.document import relation_shares, scatters
+from headcount.compare.document import relation_shares, scatters, side_by_side
 from headcount.compare.page import compare_view
-from headcount.core import Table
+from headcount.core import Table, styled
 from headcount.pages.kinds import NEITHER, leading
 from headcount.results import Analysis, read_run
 from tests.reports.changed import changed
@@ -63,6 +63,18 @@ def test_the_legend_explains_every_letter_of_both_maps(runs: tuple[Analysis, Ana
     cells = [cell for grid in grids for _, row in grid.layers for cell in row if cell]
     shown = {kind.key for cell in cells for kind in (cell.kind, cell.second) if kind}
     assert {kind.key for kind in view.legend} == shown and len(view.legend) == len(shown) > 2
+
+
+def test_a_cell_of_the_drawn_maps_is_large_enough_for_its_letter(
+    runs: tuple[Analysis, Analysis],
+) -> None:
+    with styled():
+        figure = side_by_side(*runs, ("news", "captions"))
+        figure.canvas.draw()
+    for axes in figure.axes:
+        size = axes.get_window_extent().transformed(figure.dpi_scale_trans.inverted()).size
+        cells = np.abs([np.subtract(*axes.get_xlim()), np.subtract(*axes.get_ylim())])
+        assert (size / cells > 0.2).all(), axes.get_title()  # inches
 
 
 def test_agreement_by_chance_is_that_of_all_pairs_of_heads():

@@ -160,6 +160,17 @@ def test_links_are_hashed_whatever_their_order_and_number_of_parts() -> None:
     assert census_of(Corpus([some, none]), encoder).links_sha256 == hashes[1]
 
 
+def test_a_text_that_is_cut_keeps_links_of_which_a_key_is_left() -> None:
+    """In windows it is lost with its last word, which another window measures."""
+    words = "the dog and the cat and the cow".split()
+    links = (Link("near", 1, (0, 7)), Link("far", 1, (7,)), Link("here", 3, (1,)))
+    for windows, names in ((False, ["near", "here"]), (True, ["here"])):
+        encoder = Encoder(tiny_tokenizers.wordpiece(), max_length=6, windows=windows)
+        first, *_ = encoder.encode([Sentence(" ".join(words), tuple(words), links=links)])
+        assert [link.name for link in first.links()] == names
+        assert all(link.keys in ((0,), (1,)) for link in first.links())
+
+
 def test_a_batch_has_an_arc_for_each_key_and_knows_its_link() -> None:
     """Of links with several keys, baseline offsets are those of any key."""
     encoder = Encoder(tiny_tokenizers.wordpiece())

@@ -161,8 +161,11 @@ def test_heads_are_drawn_at_their_numbers_on_equal_axes(runs: tuple[Analysis, An
     figure = scatters(changed(one, rows=(first, *one.rows[1:])), other, ("news", "captions"))
     assert figure is not None
     panels = {axes.get_title(): axes for axes in figure.axes}
+    figure.canvas.draw()
     drawn = panels["confidence"]
     assert drawn.get_xlim() == drawn.get_ylim()
+    width, height = drawn.get_window_extent().transformed(figure.dpi_scale_trans.inverted()).size
+    assert width == pytest.approx(height, rel=0.1) and height > 1.5  # inches
     (dots,) = drawn.collections
     values = [
         [row.values["confidence"] for row in rows]

@@ -91,8 +91,9 @@ def main() -> None:
         rows = {(e.head, e.relation, e.direction): e for e in one.relation_rows or ()}
         for claim in confirm(one, other).claims:
             trait = claim.trait
-            if trait.role != "syntactic" or claim.outcome == "not tested" or not trait.relation:
+            if trait.role != "syntactic" or claim.outcome == "not tested":
                 continue
+            assert trait.relation is not None and trait.direction is not None
             best = here[trait.relation, trait.direction == "head->dependent"]
             null = max(best.rule(rule) for rule in RULES)
             gain = rows[trait.head, trait.relation, trait.direction].accuracy - null

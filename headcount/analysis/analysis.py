@@ -388,6 +388,11 @@ class _Analyzing:
             batches = self._batches(few, self.encoder, self.options.max_tokens)
             return image_examples(self.loaded.model, self.anatomy, self.encoder, batches, roles)
         encoder = self.encoder
+        if self.frame_ms is not None:  # frames are drawn together, which hides their offsets
+            asked = {
+                head: [replace(each, offset=None) for each in its] if head[:3] == "enc" else its
+                for head, its in asked.items()
+            }
         if isinstance(encoder, Encoder):  # sentences that are shown are not cut into windows
             encoder = self.loaded.encoder()
         batches = self._batches(few, encoder, min(self.options.max_tokens, DRAWN_TOKENS))

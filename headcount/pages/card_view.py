@@ -243,7 +243,11 @@ def cards(run: Analysis) -> tuple[Card, ...]:
             title=f"{SITE_TITLES.get(row.site, row.site)}, layer {row.layer}, head {row.index}",
             roles=tuple(role.role for role in run.roles[row.head]),
             findings=(found := _findings(run, row.head)),
-            line=head_line(row.values, any(each.kind == "first" for each in found)),
+            line=head_line(
+                row.values,
+                any(each.kind == "first" for each in found),
+                None if row.site == "decoder.self" else run.record.frame_ms,
+            ),
             profile=_profile(run, row.head),
             does=_sentence(added[row.head].does),
             skills=added[row.head].scores,

@@ -167,6 +167,7 @@ def page_data(report: Report) -> dict[str, Any]:
     pictures = shared_pictures(each for card in cards.values() for each in card["examples"])
     return {
         "title": report.title,
+        "examples": report.opening.examples,
         "heads": report.heads,
         "kinds": kinds_data((*map(kind_of_role, report.roles.values()), *report.kinds.values())),
         "kept": [asdict(choice) for choice in report.atlas.keepings],

@@ -19,7 +19,7 @@ from headcount.pages.sentences import (
 )
 from headcount.pages.worth import answer, effect_of, interval, matter_most, mattering, ranked
 from headcount.results import Analysis, TraitStrength, finding
-from headcount.vocabulary import ROLES, VOITA, TraitEntry
+from headcount.vocabulary import ROLES, SOUND, VOITA, TraitEntry
 
 STARTS = 3
 """Number of heads to start with."""
@@ -131,6 +131,9 @@ def next_steps(run: Analysis, found: Found, given: Given) -> tuple[str, ...]:
     if inputs.is_text and not run.relation_rows:
         steps.append("A treebank (.conllu): it shows which heads find syntactic relations.")
     model, out = shlex.quote(given.model), shlex.quote(given.out)
+    if inputs is SOUND:
+        said = f"`headcount align {model} SOUND --out WORDS`"
+        steps.append(f"Words: {said} shows which heads follow the sound.")
     if run.importance is None:
         what = f"{model} --task {_task(run)} --data FILE --out {out}"
         steps.append(f"A task: `headcount importance {what}` shows which heads matter.")
@@ -140,10 +143,10 @@ def next_steps(run: Analysis, found: Found, given: Given) -> tuple[str, ...]:
 
 def _task(run: Analysis) -> str:
     """The task that fits the model, as far as its sites say it: an encoder fits several."""
-    sites = run.record.sites
+    sites, own = run.record.sites, run.record.inputs.task
     if "decoder.cross" in sites:
-        return "translation"
-    return run.record.inputs.task or ("causal-lm" if "decoder.self" in sites else "TASK")
+        return own or "translation"
+    return own or ("causal-lm" if "decoder.self" in sites else "TASK")
 
 
 @final

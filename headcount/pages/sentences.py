@@ -112,6 +112,9 @@ def measured(record: RunRecord) -> str:
         (counts.tokens, "token"),
     )
     parts = [amount(*noun) for noun in nouns if noun[0]]
+    if record.frame_ms is not None:
+        seconds, words = counts.tokens * record.frame_ms / 1000, counts.target_tokens
+        parts = [parts[0], f"{seconds:,.0f} s of sound", f"{amount(words, 'token')} of transcripts"]
     if record.grid is not None:
         parts[0] += f" of {record.grid.rows} x {record.grid.columns} patches"
     corpora = list(map(short_name, record.corpora))
@@ -163,19 +166,33 @@ def offset_words(offset: numbers.Real) -> str:
     return close.get(int(offset), f"{abs(int(offset))} tokens to the {side}")
 
 
-def head_line(values: Mapping[str, float], is_first_above: bool = False) -> str:
+def frame_words(offset: float, frame_ms: float) -> str:
+    """An offset in frames of sound, in words.
+
+    >>> frame_words(-2, 20), frame_words(0, 20)
+    ('40 ms earlier', 'on the frame itself')
+    """
+    side = "earlier" if offset < 0 else "later"
+    return f"{abs(offset) * frame_ms:g} ms {side}" if offset else "on the frame itself"
+
+
+def head_line(
+    values: Mapping[str, float], is_first_above: bool = False, frame_ms: float | None = None
+) -> str:
     """What a head does most, whatever its roles; unmeasured numbers are left out.
 
     Args:
         values: the head's numbers, by column.
         is_first_above: whether a finding above says how much the first token gets, too.
+        frame_ms: milliseconds of a frame, if it looks at frames of sound.
     """
+    unit = "token" if frame_ms is None else "frame"
     parts = []
     first = values.get("attn_first", math.nan)
     if not math.isnan(first):
         over = " over the whole corpus" if is_first_above else ""
         parts.append(
-            f"It gives {numbers.percent(first)} of its attention to the first token{over}."
+            f"It gives {numbers.percent(first)} of its attention to the first {unit}{over}."
         )
         if is_first_above:
             parts.append(
@@ -188,11 +205,13 @@ def head_line(values: Mapping[str, float], is_first_above: bool = False) -> str:
         )
     confidence, entropy = (values.get(name, math.nan) for name in ("confidence", "entropy"))
     which = "a patch" if "attn_distance" in values else "a token that is not special"
+    which = which if frame_ms is None else "a frame of the sound"
     if not math.isnan(confidence):
         parts.append(f"Its largest weight on {which} is {numbers.weight(confidence)} on average.")
     share = values.get("positional_share", math.nan)
     if not math.isnan(share):
-        where, queries = offset_words(values["positional_offset"]), numbers.percent(share)
+        where, queries = values["positional_offset"], numbers.percent(share)
+        where = offset_words(where) if frame_ms is None else frame_words(where, frame_ms)
         parts.append(
             f"That weight falls most often {where} ({queries} of queries)."
             if share >= OFTEN

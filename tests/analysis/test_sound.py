@@ -15,6 +15,10 @@ from headcount.core import CorpusError, InputError
 from headcount.corpora import Corpus
 from headcount.measures import NEAR, FrameMoments, FrameTraits
 from headcount.models import Loaded, encoder_of
+from headcount.pages.kinds import leading
+from headcount.pages.opening import opening
+from headcount.pages.sentences import frame_words, head_line, measured
+from headcount.results import read_run
 from headcount.vocabulary import FRAME_TRAITS, SOUND
 from tests.wordtimes import speech
 
@@ -121,3 +125,18 @@ def test_what_fits_no_recording_is_refused(loaded: Loaded, sound: Path) -> None:
         hc.analyze(loaded, Corpus(["a dog"]), hc.Options(language="de"))
     with pytest.raises(CorpusError, match="Expected the sound of row1 at x.wav, got no such file"):
         Corpus.of_recordings({"audio": ["x.wav"], "text": ["a dog"]})
+
+
+def test_the_page_speaks_of_frames_and_milliseconds(
+    loaded: Loaded, sound: Path, tmp_path: Path
+) -> None:
+    """Of tokens, only where the decoder reads some."""
+    hc.analyze(loaded, Corpus.of_recordings(sound), out=tmp_path).write(tmp_path)
+    run = read_run(tmp_path)
+    text = measured(run.record)
+    assert text.startswith("4 recordings, 3 s of sound") and "tokens of transcripts" in text
+    steps = " ".join(opening(run, leading(run)).steps)
+    assert "--task transcription" in steps and "headcount align" in steps
+    offset = run.rows[0].values["positional_offset"]
+    said = head_line(run.rows[0].values, frame_ms=10.0)
+    assert "first frame" in said and frame_words(offset, 10.0) in said and "token" not in said

@@ -171,7 +171,7 @@ function numbersPart(head, nullTexts) {
 /** The examples of a head, with the swatch of the kind that leads it in the map; without a role, null. */
 function examplesPart(examples, kind) {
   const body = h("div");
-  const [one, many] = examples[0].rows ? ["image", "Images"] : ["sentence", "Sentences"];
+  const one = data.examples.slice(0, -1), many = one[0].toUpperCase() + data.examples.slice(1);
   const buttons = examples.map((_, i) => h("button", { type: "button", "aria-label": `${one} ${i + 1}`, onclick: () => show(i) }, String(i + 1)));
   function show(index) {
     buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(i === index)));

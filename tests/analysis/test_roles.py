@@ -98,6 +98,13 @@ def test_a_role_needs_the_test_too(failing: dict[str, Any]):
     assert verdict == ("none" if enough else "untested")
 
 
+@pytest.mark.parametrize(("null", "verdict"), [(0.94, "role"), (0.96, "none")])
+def test_a_role_needs_room_above_what_explains_it(null: float, verdict: str):
+    """A patch's own row is where the patch beside it is; the rest has a small p and is nothing."""
+    row = {"trait": "row", "score": 0.99, "share": 0.99, "null": null, "strength": 0.5}
+    assert judged(profile(row))["verdict"].item() == verdict
+
+
 def test_p_is_corrected_for_the_cells_that_were_chosen():
     """Holm over three; two others were not chosen or had too few cases."""
     p = (0.02, 0.01, 0.03, 0.9, 0.8)

@@ -74,6 +74,13 @@ def test_a_head_that_helps_has_a_positive_delta_whatever_is_better():
     assert up.delta == -down.delta > 0 and up.p == down.p
 
 
+def test_a_head_that_changes_nothing_has_a_delta_without_a_sign():
+    base = evaluation(0.3, 1)
+    for task in (Ranking, Worse):
+        (found,) = score_deltas(task(), [base], base, SAMPLES)
+        assert found.delta == 0 and not np.signbit(found.delta)
+
+
 def test_ranks_are_resampled_as_the_textbook_says():
     """The spread of resampled drops, and Student's distribution for both interval and p."""
     base, without = evaluation(0.3, 1), [evaluation(2.0, 2), evaluation(0.3, 1)]

@@ -104,3 +104,9 @@ def test_a_file_gives_the_table_back(tmp_path: Path):
     again = HeadTable.read(tmp_path / "deep" / "heads.parquet")
     pd.testing.assert_frame_equal(again.frame, table.frame)
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["heads.parquet"]
+
+
+def test_a_table_is_shown_by_its_heads_and_first_columns():
+    assert repr(_table()) == "HeadTable(6 heads: confidence, count)"
+    assert repr(HeadTable.of(HEADS, {})) == "HeadTable(6 heads: no numbers)"
+    assert repr(HeadTable.of(HEADS, {each: range(6) for each in "abcdef"})).endswith("d, e, ...)")

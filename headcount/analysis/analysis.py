@@ -27,6 +27,7 @@ from headcount.analysis.profiles import (
     warnings_of,
     with_rows,
     without_number,
+    without_words,
 )
 from headcount.analysis.roles import Conditions, find_roles, judged, repeated_profiles, tendencies
 from headcount.core import (
@@ -262,7 +263,7 @@ class _Analyzing:
         repeated = self._timed("induction", lambda: self._repeated(self.loaded, "induction"))
         found = self._tables(totals, repeated)
         own = without_number(self.anatomy.heads, found.heads.frame, totals, self.measures)
-        self.failed += (*own,)
+        self.failed += (*own, *without_words(self.measures))
         null = self._timed("null", self._null) if self.options.null else None
         return Analysis(
             heads=found.heads,
@@ -364,8 +365,9 @@ class _Analyzing:
     def _watched(self) -> AbstractContextManager[None]:
         """A block in which plug-ins must leave the model as it is."""
         further = (*map(REGISTRY.origin_of, further_measures(self.measures)),)
-        origins = (*further, *(TRAIT_CLASSES.origin_of(type(each)) for each in self.traits))
-        others = [str(each) for each in dict.fromkeys(origins)]
+        traits = (TRAIT_CLASSES.origin_of(type(each)) for each in self.traits)
+        found = dict.fromkeys((*further, *traits, *self.corpus.link_origins))
+        others = [str(each) for each in found if each != OURS]
         return unchanged(self.loaded, Origin(" or ".join(others)) if others else OURS)
 
     def _null(self) -> "_Tables":

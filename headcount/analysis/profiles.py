@@ -35,7 +35,7 @@ from headcount.analysis.profile_cells import (
     profile_rows,
     ratio,
 )
-from headcount.core import OURS, SITES, Grid, Head, Heads, HeadTable, LayerId, no_number
+from headcount.core import SITES, Grid, Head, Heads, HeadTable, LayerId, no_number
 from headcount.corpora import Census
 from headcount.measures import (
     AFTER,
@@ -55,6 +55,7 @@ from headcount.measures import (
     Totals,
     Traits,
     classes_of,
+    further_measures,
     measure_origin,
     numbers_of,
 )
@@ -388,11 +389,22 @@ def without_number(
     heads: Heads, frame: pd.DataFrame, totals: Totals, measures: Iterable[type[Sums]]
 ) -> Iterator[str]:
     """A sentence for each column of a plug-in that is NaN though its measure applied."""
-    for measure in measures:
+    for measure in further_measures(measures):
         applied = np.array([(measure, head.layer_id) in totals.sums for head in heads])
-        for name in () if (origin := measure_origin(measure)) == OURS else measure.names():
+        for name in measure.names():
             if num := int((frame[name].isna().to_numpy() & applied).sum()):
-                yield no_number(name, origin, num, int(applied.sum()))
+                yield no_number(name, measure_origin(measure), num, int(applied.sum()))
+
+
+def without_words(measures: Iterable[type[Sums]]) -> Iterator[str]:
+    """A sentence for each measure of a plug-in that lacks columns, or whose columns lack words."""
+    for measure in further_measures(measures):
+        what = f"the measure {measure.name or measure.__name__} of the plug-in"
+        what = f"{what} {measure_origin(measure)}"
+        if not measure.columns:
+            yield f"{what} has no columns, so that none of its numbers is shown"
+        if bare := [each.key for each in measure.entries() if not each.about]:
+            yield f"{what} has no words for {', '.join(bare)}: write its columns as ColumnEntry"
 
 
 def relation_table(heads: Heads, totals: Totals, named: RelationNames) -> pd.DataFrame | None:

@@ -29,6 +29,7 @@ from headcount.core import (
     check_known,
     check_single_process,
     check_unicode,
+    guarded,
     is_alone,
     is_main_process,
     leave,
@@ -175,8 +176,14 @@ LONGEST = 300
 
 
 def command_class(name: str) -> "type[Command]":
-    """The class of a command; only its own module is imported."""
-    return cast("type[Command]", part(capability_registry()[name].command))
+    """The class of a command; only its own module is imported.
+
+    Raises:
+        PluginError: If that of a plug-in is not there.
+    """
+    known = capability_registry()
+    with guarded(known.origin(name), f"bring the command {name}"):
+        return cast("type[Command]", part(known[name].command))
 
 
 def _described(name: str) -> "type[Command]":

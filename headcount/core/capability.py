@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
+from headcount.core.errors import InputError
+
 if TYPE_CHECKING:
     from headcount.core.registry import Registry
 
@@ -74,6 +76,18 @@ class Capability:
     """Whether several processes share its work if torchrun starts them."""
     variants: tuple[str, ...] = ()
     """Places of manifests of the same command for models that read something else."""
+
+    def __post_init__(self) -> None:
+        """Check that it has words.
+
+        Raises:
+            InputError: If some are missing.
+        """
+        if lacking := [name for name in ("name", "group", "sentence") if not getattr(self, name)]:
+            raise InputError(
+                f"Expected words of the command {self.name or self.command}, got no "
+                f"{' and no '.join(lacking)}. Say what it does."
+            )
 
     @property
     def result_type(self) -> Any:

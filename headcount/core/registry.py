@@ -145,9 +145,13 @@ class Registry(Generic[Thing]):
         if self._is_entry(thing):
             return
         name, origin = thing.name, origin_of_module(thing.__module__)
-        if origin == OURS:  # an object of a class of ours, which says nothing of where it was made
-            origin = Origin(name)
-        is_again = name in self._given and _place(self._given[name][0]) == _place(thing)
+        is_nowhere = origin == OURS  # an object of a class of ours does not say where it was made
+        origin = Origin(name) if is_nowhere else origin
+        before, first = self._given.get(name, (None, origin))
+        is_again = before is not None and _place(before) == _place(thing)
+        is_object = not issubclass(type(thing), type)  # its class may be ours, as others' are
+        is_same = first == origin and (is_nowhere or before == thing)
+        is_again = is_again and (is_same or not is_object)
         if name in self and not is_again:
             raise PluginError(f"{self._taken(name, origin)} Choose another name.")
         self._given[name] = thing, origin

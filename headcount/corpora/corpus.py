@@ -8,7 +8,7 @@ from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import final
 
-from headcount.core import CorpusError
+from headcount.core import CorpusError, Origin
 from headcount.corpora.conllu import is_treebank, read_conllu
 from headcount.corpora.delimited import is_quoted
 from headcount.corpora.formats import FORMATS, File, check_ending
@@ -197,6 +197,11 @@ class Corpus:
             key: replace(words_of_link(key), origin=f"column 10, {key}=") for key in self._keys
         }
         return of_keys | {each.name: each.words for each in self._links}
+
+    @property
+    def link_origins(self) -> tuple[Origin, ...]:
+        """Where the code is from that finds links."""
+        return tuple(each.origin for each in self._links)
 
     def without_links(self, source: object) -> "Corpus":
         """The corpus without the links that one of its sources gives."""

@@ -113,6 +113,7 @@ class File:
             found = form.rows(self, max(numbers) + 1 if numbers else None)
         if form is not LINES and (plugin := FORMATS.origin(form)) != OURS:
             found = guarded_each(plugin, f"read {path}", map(_pair, found))
+            found = ((f"{origin} (by the plug-in {plugin})", row) for origin, row in found)
         for origin, row in found:
             if not isinstance(row, Mapping):
                 way = (

@@ -25,6 +25,7 @@ from inspect import cleandoc, isclass
 from typing import Any, ClassVar, final
 
 from headcount.core import (
+    REPAIR,
     CorpusError,
     InputError,
     Origin,
@@ -106,15 +107,17 @@ class LinkSource:
     def _link(self, found: Any, sentence: Sentence) -> Link:
         if isinstance(found, Link):
             link = found
-        elif isinstance(found, tuple) and len(found) == 2:
-            query, keys = found
-            several = [keys] if isinstance(keys, int | range) else [*keys]
+        else:
+            pair: Any = found if isinstance(found, tuple) and len(found) == 2 else (None, None)
+            query, keys = pair
+            several = [*keys] if isinstance(keys, list | tuple | set) else [keys]
+            if not all(isinstance(each, int | range) for each in (query, *several)):
+                raise InputError(
+                    f"Expected a link of {self.name} to be a pair of words' numbers, (query, key) "
+                    f"or (query, keys), got {found!r:.80}. {REPAIR}"
+                )
             words = [head_word(each, sentence) for each in (query, *several)]
             link = Link(self.name, words[0], tuple(words[1:]))
-        else:
-            raise InputError(
-                f"Expected a link of {self.name} to be a pair of a query and a key, got {found!r}"
-            )
         check_link(link, sentence)
         return link
 

@@ -129,6 +129,7 @@ def entries_of(traits: Sequence[Trait]) -> dict[str, TraitEntry]:
 
     Raises:
         InputError: for a name or a letter that another trait has.
+        PluginError: for a trait that lacks words.
     """
     ours = traits_of(TEXTS, has_links=True)
     letters = {each.letter: f"{each.key} of {OURS}" for each in ours}
@@ -138,6 +139,13 @@ def entries_of(traits: Sequence[Trait]) -> dict[str, TraitEntry]:
     found = dict[str, TraitEntry]()
     for trait in traits:
         origin = origin_of_module(type(trait).__module__)
+        if lacking := [each for each in ("letter", "target") if not getattr(trait, each, "")]:
+            error = PluginError(
+                f"Expected words of the trait {trait.name} of the plug-in {origin}, got no "
+                f"{' and no '.join(lacking)}. Say in them what heads look at."
+            )
+            error.thing = type(trait)
+            raise error
         if trait.name in names:
             raise InputError(
                 f"Expected a new name for a trait of {origin}, got {trait.name}, which "

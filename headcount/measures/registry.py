@@ -1,6 +1,6 @@
 """Every measure, in the order of the head table; those of plug-ins are asked for by name."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from torch import Tensor
@@ -142,7 +142,7 @@ def further_columns(measures: Sequence[type[Sums]]) -> dict[str, ColumnEntry]:
     return {each.key: each for kind in further_measures(measures) for each in kind.entries()}
 
 
-def further_measures(measures: Sequence[type[Sums]]) -> list[type[Sums]]:
+def further_measures(measures: Iterable[type[Sums]]) -> list[type[Sums]]:
     """The measures that are not ours."""
     return [each for each in measures if each.__module__.partition(".")[0] != "headcount"]
 

@@ -38,7 +38,7 @@ def check_works(task: object, loaded: Loaded, origin: Origin) -> Task:
     if not isinstance(task, Task):
         raise wrong(origin, "a Task", type(task).__name__)
     needed = ("name", "metric", "higher_is_better", "num_examples", "sha256")
-    if lacking := [each for each in needed if getattr(task, each, None) is None]:
+    if lacking := [each for each in needed if getattr(task, each, None) in (None, "")]:
         raise wrong(origin, f"a task with {' and '.join(lacking)}", "none")
     if task.length_N.shape != (task.num_examples,):
         expected = f"length_N of {amount(task.num_examples, 'example')}"

@@ -19,8 +19,10 @@ from headcount.core import ChangedModelError, PluginError
 from headcount.explanation import EFFECTS, Direct, Explained, Replacement
 from headcount.measures import Attention, Sums
 from headcount.models import Loaded
+from headcount.numbers import percent
 from headcount.results import Analysis
 from headcount.tap import Reduction
+from headcount.vocabulary import ColumnEntry
 from tests import saved
 
 SAMPLE = Path(headcount.__file__).parent / "data" / "sample.conllu"
@@ -31,7 +33,8 @@ SAMPLE = Path(headcount.__file__).parent / "data" / "sample.conllu"
 class Peak(Sums):
     """The mean largest weight."""
 
-    name, columns = "peak", ("peak_mean",)
+    name = "peak"
+    columns = (ColumnEntry("peak_mean", "peak", "Mean weight on", "the likeliest key", percent),)
     needs = frozenset({Reduction.PEAK})
 
     peak: Float[Tensor, " head"]
@@ -139,6 +142,9 @@ THING = {Peak: "peak_mean", Vowels: "vowels", Next: "next"}
         (Vowels, "keys", lambda *_: torch.ones(1), "to return booleans of the shape"),
         (Next, "links", raises, "to link words of .* as next, got ValueError: nothing works"),
         (Next, "links", lambda *_: iter(()), "no text has links of next of the plug-in"),
+        (Next, "links", lambda *_: [(0, torch.nan)], r"a pair of words' numbers, .* got .0, nan."),
+        (Next, "links", lambda *_: [("a", "b")], r"a pair of words' numbers, .* got .'a', 'b'."),
+        (Vowels, "target", "", "words of the trait vowels of the plug-in .*, got no target. Say"),
         (Next, "links", lambda *_: [(0, 999)], "could not link words.* next between words 0 to"),
     ],
 )
@@ -167,6 +173,22 @@ def test_numbers_that_are_none_are_counted(loaded: Loaded, monkeypatch: pytest.M
     (sentence,) = [each for each in analysed(loaded).record.warnings if "NaN" in each]
     assert sentence.startswith(f"peak_mean of the plug-in {__name__}")
     assert sentence.endswith("has no number (NaN) for 2 of 6 heads")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ((), "the measure peak of the plug-in .* has no columns, so that none of its numbers"),
+        (("peak_mean",), "the measure peak of the plug-in .* has no words for peak_mean: write"),
+    ],
+)
+def test_a_measure_without_words_is_a_sentence(
+    loaded: Loaded, monkeypatch: pytest.MonkeyPatch, columns: Any, expected: str
+) -> None:
+    monkeypatch.setattr(Peak, "columns", columns)
+    (warning,) = [each for each in analysed(loaded).record.warnings if "plug-in" in each]
+    assert re.match(expected, warning), warning
 
 
 @pytest.mark.slow

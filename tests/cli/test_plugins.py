@@ -162,3 +162,27 @@ def test_a_check_is_shown_and_remembered(tmp_path: Path, monkeypatch: pytest.Mon
         assert status == 2 and "Expected CHECK=REASON" in errors
     finally:
         TASKS.remove("turned")
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [
+        (
+            'sentence="Do.", command=f"{__name__}:Nowhere"',
+            "to bring the command mine, got Attribut",
+        ),
+        ('sentence="", command=f"{__name__}:Mine"', "words of the command mine, got no sentence."),
+    ],
+)
+def test_a_command_that_is_not_there_or_lacks_words_is_a_sentence(
+    tmp_path: Path, how: str, expected: str
+) -> None:
+    made = f'Capability(name="mine", group="More", {how})'
+    text = f"import headcount\nfrom headcount.core import Capability\nheadcount.register({made})"
+    (tmp_path / "broken.py").write_text(text)
+    try:
+        status, _, errors = headcount("mine", "--plugin", str(tmp_path / "broken.py"))
+    finally:
+        capability_registry()._given.pop("mine", None)
+    said = " ".join(errors.split())
+    assert status == 2 and expected in said and "broken.py" in said, errors

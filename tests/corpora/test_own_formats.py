@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headcount import Corpus, CorpusError, register
-from headcount.core import PluginError
+from headcount.core import Origin, PluginError, plugins
 from headcount.corpora import FORMATS, Format, read_data
 from headcount.tasks import columns_of
 
@@ -43,6 +43,19 @@ def test_what_goes_wrong_names_the_plug_in(tmp_path: Path) -> None:
         read_data(str(path), None, columns_of("classification"))
     with pytest.raises(PluginError, match="name for a format of .*, got .csv, which headcount 0"):
         register(Format(".csv", rows))
+    register(Format(".bars", lambda file, _: iter([(f"{file}:1", {"text": 3})])))  # made again
+    with pytest.raises(CorpusError, match=r"texts.bars:1 .by the plug-in .bars.: .*, got 3"):
+        next(iter(Corpus([path])))
     (tmp_path / "texts.none").write_text("a")
     with pytest.raises(CorpusError, match="expected a .tsv, .csv, .jsonl, .parquet, .tar, .bars"):
         read_data(str(tmp_path / "texts.none"), None, columns_of("classification"))
+
+
+def test_one_of_another_file_is_refused() -> None:
+    """Though both are objects of one class."""
+    token = plugins._loading.set(Origin("other.py"))
+    try:
+        with pytest.raises(PluginError, match="a format of other.py, got .bars, which .bars has"):
+            register(Format(".bars", lambda file, number: iter(())))
+    finally:
+        plugins._loading.reset(token)

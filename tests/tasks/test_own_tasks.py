@@ -120,6 +120,7 @@ def whole(found: Losses) -> Losses:
         ("score", exits, "to compute the score of the task length, got SystemExit: 2"),
         ("length_N", np.ones(7), r"length_N of 3 examples from .*, got shape \(7,\)"),
         ("metric", None, "a task with metric from the plug-in .*, got none"),
+        ("metric", "", "a task with metric from the plug-in .*, got none"),
     ],
 )
 def test_a_broken_task_is_a_sentence(

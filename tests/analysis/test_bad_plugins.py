@@ -1,5 +1,6 @@
 """A measure, trait, relation or effect that fails: a sentence, and what others measured is kept."""
 
+import copy
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -192,23 +193,21 @@ def test_a_measure_without_words_is_a_sentence(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("thing", "name"), [(Peak, "of"), (Vowels, "has"), (Next, "links")])
 def test_what_changes_the_model_ends_the_run(
-    loaded: Loaded, monkeypatch: pytest.MonkeyPatch
+    loaded: Loaded, monkeypatch: pytest.MonkeyPatch, thing: Any, name: str
 ) -> None:
-    embeddings: Any = loaded.model.get_input_embeddings()
-    weight = embeddings.weight
-    kept, of = weight.detach().clone(), Peak.of
+    loaded, does = copy.deepcopy(loaded), getattr(thing, name)
+    weight: Any = loaded.model.get_input_embeddings().weight
 
-    def touched(cls: Any, attention: Any) -> Any:
+    def touching(*given: Any) -> Any:
         with torch.no_grad():
             weight.mul_(1.01)
-        return of(attention)
+        return does(*given[1:]) if thing is Peak else does(*given)
 
-    monkeypatch.setattr(Peak, "of", classmethod(touched))
+    monkeypatch.setattr(thing, name, classmethod(touching) if thing is Peak else touching)
     with pytest.raises(ChangedModelError, match=f"the plug-in {__name__} to leave the model as"):
         analysed(loaded)
-    with torch.no_grad():
-        weight.copy_(kept)
 
 
 def explained(llama: Loaded, *effects: str) -> Explained:

@@ -55,7 +55,20 @@ def _first(found: WordTimes) -> str:
     text = f"{', '.join(found.chosen)} follow the sound word by word"
     if not own:
         return f"{text}; the model has no list of its own."
-    return f"{text}; {shared} of them are in the model's own list of {len(own)}."
+    text = f"{text}; {shared} of them are in the model's own list of {len(own)}."
+    if len(own) == len(found.rows):
+        return text
+    return (
+        f"{text} With that list as truth, the order of heads has an AUROC of {_auroc(found):.2f}."
+    )
+
+
+def _auroc(found: WordTimes) -> float:
+    """The chance that a head of the model's own list agrees better than one that is not in it."""
+    from sklearn.metrics import roc_auc_score
+
+    is_own = [row.is_own for row in found.rows]
+    return float(roc_auc_score(is_own, [-row.disagreement_ms for row in found.rows]))
 
 
 def _errors(found: WordTimes) -> list[Text | Table]:

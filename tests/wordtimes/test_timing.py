@@ -16,6 +16,7 @@ from headcount.corpora import read_recordings
 from headcount.models import Loaded
 from headcount.wordtimes import TimedWord, WordTimesOptions, word_times
 from headcount.wordtimes.comparison import halves
+from headcount.wordtimes.document import word_times_document
 from headcount.wordtimes.forcing import Forcing
 from headcount.wordtimes.lists import Heard
 from headcount.wordtimes.warping import standardised, starts
@@ -223,6 +224,19 @@ def test_word_times_of_other_recordings(loaded: Loaded, sound: Path) -> None:
         word_times(loaded, sound, {"other": TIMES}, TWO)
     found = word_times(loaded, sound, {"take0": TIMES}, TWO)
     assert found.record.timed == 1 and not found.lists  # one recording has no halves
+
+
+def test_the_order_of_heads_is_compared_with_the_models_own_list(
+    loaded: Loaded, sound: Path
+) -> None:
+    """Two heads of nine, ranked first and third: of 14 pairs, 13 are in order."""
+    found = word_times(loaded, sound, options=TWO)
+    rows = tuple(
+        replace(row, is_own=row.rank in (1, 3), disagreement_ms=float(row.rank))
+        for row in found.rows
+    )
+    text = str(word_times_document(replace(found, rows=rows)).blocks[0])
+    assert "1 of them are in the model's own list of 2." in text and "AUROC of 0.93" in text
 
 
 def test_halves_are_of_other_speakers(sound: Path) -> None:

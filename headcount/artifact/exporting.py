@@ -202,7 +202,7 @@ def export(
     certificate = _certificate_of_now(loaded, folder)
     if (folder / PruneRecord.FILE).exists():
         PruneRecord.read(folder)  # raises before anything is replaced
-    data = _with_types(loaded, Data.of(loaded, corpus))
+    data = with_types(loaded, Data.of(loaded, corpus))
     with replaced(folder / FOLDER) as staging:
         comparisons = [
             form(loaded, staging, data, partial(_of_dense, form, loaded, data))
@@ -224,7 +224,7 @@ _Form = Callable[[Loaded, Path, Data, Callable[[], float]], Comparison]
 
 def _forward(loaded: Loaded, folder: Path, data: Data, rounding: Callable[[], float]) -> Comparison:
     path = folder / FILE
-    (inputs,) = _with_types(loaded, Data([tiny_inputs(loaded.model)])).batches
+    (inputs,) = with_types(loaded, Data([tiny_inputs(loaded.model)])).batches
     export_onnx(loaded.model, inputs, path)
     reference, others = ("reloaded", runner(loaded.model)), {FORM: onnx_runner(path)}
     return compare(reference, others, data, loaded.model.dtype, rounding=rounding)[0]
@@ -247,7 +247,7 @@ def _of_dense(form: _Form, loaded: Loaded, data: Data) -> float:
     return 0.0
 
 
-def _with_types(loaded: Loaded, data: Data) -> Data:
+def with_types(loaded: Loaded, data: Data) -> Data:
     """The batches with token types, as for a pair of texts, if the model takes texts and types."""
     if loaded.tokenizer is None or not loaded.takes_token_types:
         return data

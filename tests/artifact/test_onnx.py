@@ -8,13 +8,14 @@ from transformers import BartConfig, BartForSequenceClassification
 
 from headcount.artifact import export, save_compact
 from headcount.artifact.comparing import Data, compare, runner
+from headcount.artifact.exporting import with_types
 from headcount.artifact.onnx import export_onnx, onnx_runner
 from headcount.compaction import compact
 from headcount.core import ModelError, Plan
 from headcount.models import Loaded, as_loaded, load
 from headcount.pruning import Units
 from headcount.tap import SampleRun, tiny_inputs
-from tests import tiny
+from tests import saved, tiny
 
 
 @pytest.mark.slow
@@ -43,6 +44,14 @@ def test_families(name: str, tmp_path: Path) -> None:
         wrong = {key: each.bool() for key, each in batch.items()}
         onnx_runner(tmp_path / "model.onnx")(SampleRun(wrong))
     assert found.batches == 2 and found.largest_output > 0.01
+
+
+def test_an_export_is_compared_on_tokens_of_both_texts_of_a_pair(tmp_path: Path) -> None:
+    loaded = load(saved.bert(tmp_path))
+    (batch,) = with_types(loaded, Data([tiny_inputs(loaded.model)])).batches
+    types_RN, length = batch["token_type_ids"], batch["input_ids"].shape[1]
+    assert types_RN.sum(1).tolist() == [length - length // 2] * len(types_RN)
+    assert types_RN.diff(dim=1).sum(1).tolist() == [1] * len(types_RN)
 
 
 def test_a_classifier_with_a_decoder_is_refused(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from headcount.core import Code, Document, Heading, Table, Text
 from headcount.corpora import LEAST_UNITS, SEGMENT
 from headcount.pages import Note, page_parts
 from headcount.results import Analysis, ImportanceRecord
-from headcount.vocabulary import CLARK, IMAGES, KOVALEVA, TEXTS, VOITA
+from headcount.vocabulary import CLARK, IMAGES, KOVALEVA, SOUND, TEXTS, VOITA
 
 NOTES = (
     Note(
@@ -18,7 +18,7 @@ NOTES = (
         "sides, and so are special tokens unless the signature includes them (special:keys, "
         "queries). Weights are not renormalised.",
         f"{VOITA}, section 4",
-        (TEXTS, IMAGES),
+        (TEXTS, IMAGES, SOUND),
     ),
     Note(
         "Positional",
@@ -69,14 +69,14 @@ NOTES = (
         "Entropy",
         "Natural logarithm, over all queries and keys except padding, unsmoothed.",
         f"{CLARK}, section 3",
-        (TEXTS, IMAGES),
+        (TEXTS, IMAGES, SOUND),
     ),
     Note(
         "Norm share",
         "Share of the sum of ‖A f(x)‖, where f(x) is the value after the head's "
         "part of the output projection: a large weight on a small vector counts little.",
         "Kobayashi et al., EMNLP 2020, arXiv:2004.10102",
-        (TEXTS, IMAGES),
+        (TEXTS, IMAGES, SOUND),
     ),
     Note(
         "Roles and tendencies",
@@ -121,6 +121,26 @@ NOTES = (
         (IMAGES,),
     ),
     Note(
+        "Roles and tendencies",
+        "A hash of each recording puts it in one of two halves. Offsets, moments and the cells to "
+        "test are chosen on the first; shares, thresholds and tests are those of the second. The "
+        "test is a one-sided t-test clustered by recording, with at least 100 cases in 10 of them, "
+        "corrected by Holm's method for all chosen cells. A role passes the threshold and the "
+        "test, a tendency the test alone. Strength is (share − null) / (attainable − null).",
+        "headcount",
+        (SOUND,),
+    ),
+    Note(
+        "Frames of sound",
+        "The encoder's frames up to the end of a recording are its queries and keys, and its "
+        "offsets are in ms. Frames behind the end are the silence, at which heads can look. Nearby "
+        "is the weight on the sound at most 0.2 s away, and one moment that on one frame of every "
+        "recording, whatever is in it. The null is the larger of chance and of what the head gives "
+        "to the offsets or the frames beside.",
+        f"After {VOITA}, section 5.1; for nearby and moments no paper",
+        (SOUND,),
+    ),
+    Note(
         "Patterns",
         "Vertical, diagonal, both, block or heterogeneous, by a documented rule for "
         "each map; the paper's own classifier was never released.",
@@ -130,7 +150,7 @@ NOTES = (
         "Averages",
         "Every number is a sum over the corpus, divided once at the end, never a mean of means.",
         "headcount",
-        (TEXTS, IMAGES),
+        (TEXTS, IMAGES, SOUND),
     ),
 )
 """Definitions and references for everything in the report."""

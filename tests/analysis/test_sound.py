@@ -11,6 +11,7 @@ from torch import Tensor
 
 import headcount as hc
 from headcount.analysis import totals
+from headcount.analysis.methods_section import methods_document
 from headcount.core import CorpusError, InputError
 from headcount.corpora import Corpus
 from headcount.measures import NEAR, FrameMoments, FrameTraits
@@ -140,3 +141,5 @@ def test_the_page_speaks_of_frames_and_milliseconds(
     offset = run.rows[0].values["positional_offset"]
     said = head_line(run.rows[0].values, frame_ms=10.0)
     assert "first frame" in said and frame_words(offset, 10.0) in said and "token" not in said
+    methods = str(methods_document(run).blocks)
+    assert "at most 0.2 s away" in methods and "clustered by recording" in methods

@@ -283,7 +283,7 @@ def far_above_near(name: str, known: Known, score: Mapping[Head, float]) -> Iter
     far, near = list[float](), list[float]()
     for planted in known.program.planted:
         is_near = planted.kind in ("first", "tell") or planted.offset > -STREAMING.recent
-        is_near &= planted.kind in ("first", "tell", "offset") and not planted.is_gated
+        is_near &= planted.kind in ("first", "tell", "offset")  # a gated head else looks at itself
         (near if is_near else far).append(score[planted.head])
     if far and near:
         yield pairs(f"{name}: heads that look far above those that look near", far, near)

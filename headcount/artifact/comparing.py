@@ -170,23 +170,8 @@ def compare(
         ModelError: If another form does not run where the reference does.
     """
     name, run = reference
-    largest, differences, passed = 0.0, dict.fromkeys(others, 0.0), list[str]()
     samples = [*(("", SampleRun(batch)) for batch in data.batches), *data.runs.items()]
-    for number, (where, sample) in enumerate(samples):
-        steps(number, len(samples))
-        try:
-            expected = _at_tokens(run(sample), sample)
-        except ERRORS:
-            if sample.cached:  # some stock models fail with a cache
-                continue
-            raise
-        largest = max(largest, *(tensor.abs().max().item() for tensor in expected))
-        for other, run_other in others.items():
-            pairs = zip(_of_other(other, run_other, where, sample), expected, strict=True)
-            found = max(_largest_difference(*pair) for pair in pairs)
-            differences[other] = max(differences[other], found)
-        passed += [where] if where else []
-    steps(len(samples), len(samples))
+    largest, differences, passed = _differences(run, others, samples, steps)
     tolerance = tolerances[dtype]
     if any(_share(each, largest) > tolerance for each in differences.values()):
         own = max(_rounding(run, each) for _, each in samples) if by_row else 0.0
@@ -208,6 +193,36 @@ def compare(
         )
         for other, difference in differences.items()
     ]
+
+
+def _differences(
+    run: Run,
+    others: Mapping[str, Run],
+    samples: Sequence[tuple[str, SampleRun]],
+    steps: Steps,
+) -> tuple[float, dict[str, float], list[str]]:
+    """The largest output of the reference, each form's largest difference, and the runs by name.
+
+    Raises:
+        ModelError: If another form does not run where the reference does.
+    """
+    largest, differences, passed = 0.0, dict.fromkeys(others, 0.0), list[str]()
+    for number, (where, sample) in enumerate(samples):
+        steps(number, len(samples))
+        try:
+            expected = _at_tokens(run(sample), sample)
+        except ERRORS:
+            if sample.cached:  # some stock models fail with a cache
+                continue
+            raise
+        largest = max(largest, *(tensor.abs().max().item() for tensor in expected))
+        for other, run_other in others.items():
+            pairs = zip(_of_other(other, run_other, where, sample), expected, strict=True)
+            found = max(_largest_difference(*pair) for pair in pairs)
+            differences[other] = max(differences[other], found)
+        passed += [where] if where else []
+    steps(len(samples), len(samples))
+    return largest, differences, passed
 
 
 def _of_other(name: str, run: Run, where: str, sample: SampleRun) -> list[Tensor]:

@@ -2,8 +2,9 @@
 
 import hashlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 
 import numpy as np
@@ -138,23 +139,35 @@ def explain(
     given, read = ordered(loaded, options, scores or {}), _texts(reader, texts)
     _check_memory(loaded, [*cases, *others], read)
     signed = signature(loaded, _hash([*prompts, *elsewhere]), **_signed(options, texts, given))
-    failed = dict[object, str]()
-    while True:
-        plan = Plan.of(loaded, cases, options, read, failed)
-        try:
-            with unchanged(loaded, _origin(plan)):
-                found = _explained(reader, plan, given, others, progress)
-        except PluginError as error:
-            failed[_left_out(plan, error)] = f"{error} It is left out."
-        else:
-            break
+    plan_without = partial(Plan.of, loaded, cases, options, read)
+    found, failed = _kept(
+        plan_without, lambda plan: _explained(reader, plan, given, others, progress)
+    )
     record = replace(
         found.record,
         signature=signed,
         timings={"all": time.time() - begun},
-        warnings=(*filter(None, [unknown]), *found.record.warnings, *failed.values()),
+        warnings=(*filter(None, [unknown]), *found.record.warnings, *failed),
     )
     return replace(found, record=record)
+
+
+def _kept(
+    plan_without: Callable[[dict[object, str]], Plan], explained: Callable[[Plan], Explained]
+) -> tuple[Explained, tuple[str, ...]]:
+    """What is measured without the effects of plug-ins that fail, and a sentence for each.
+
+    Raises:
+        PluginError: if the others can't be measured without one.
+    """
+    failed = dict[object, str]()
+    while True:
+        plan = plan_without(failed)
+        try:
+            with unchanged(plan.loaded, _origin(plan)):
+                return explained(plan), (*failed.values(),)
+        except PluginError as error:
+            failed[_left_out(plan, error)] = f"{error} It is left out."
 
 
 def _origin(plan: Plan) -> Origin:

@@ -110,15 +110,7 @@ def load(
     try:
         if not file:
             options["subfolder"] = _checked(place)
-        config = AutoConfig.from_pretrained(place, **options)
-        attention = stock_attention(config, trust_remote_code)
-        read = partial(_read, place, config, dtype, options)
-        if places is not None:
-            model = read_spread(read, _checked_map(config, places, options), attention)
-        elif is_split(device):
-            model = read_split(read, config, options, attention, device)
-        else:
-            model = read(attention)
+        model = _model(place, device, places, dtype, options)
     except InputError as error:
         raise ModelError(f"{str(name)!r} can't be loaded: {error}") from error
     except torch.OutOfMemoryError:
@@ -132,6 +124,24 @@ def load(
     model = model.eval() if where is None else model.eval().to(where)  # type: ignore[arg-type]
     source = None if where is None else _source(model, place, options)
     return Loaded(model, tokenizer, str(name), inputs, processor, source, check)
+
+
+def _model(
+    place: str | Path,
+    device: str,
+    places: DeviceMap | None,
+    dtype: str,
+    options: Mapping[str, Any],
+) -> Any:
+    """The model at a place, spread or split if that is asked for."""
+    config = AutoConfig.from_pretrained(place, **options)
+    attention = stock_attention(config, options["trust_remote_code"])
+    read = partial(_read, place, config, dtype, options)
+    if places is not None:
+        return read_spread(read, _checked_map(config, places, options), attention)
+    if is_split(device):
+        return read_split(read, config, options, attention, device)
+    return read(attention)
 
 
 def _source(model: Any, place: str | Path, options: Mapping[str, Any]) -> Source:

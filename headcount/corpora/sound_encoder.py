@@ -108,9 +108,9 @@ class SoundEncoder:
     def usable(
         self, corpus: Corpus, reading: Callable[[int], None]
     ) -> tuple[Corpus, tuple[str, ...]]:
-        """The recordings that can be used, long ones in pieces, and how they were prepared.
+        """The recordings that can be used, long ones in pieces, and sentences about the others.
 
-        Which are left out, and why, is said, too.
+        These sentences name the recordings that are left out, with the reason.
 
         Args:
             corpus: the recordings.

@@ -57,7 +57,7 @@ SOUND_TYPES = frozenset(_SOUND.split())
 
 
 def reads_sound(name: str) -> bool:
-    """Whether the configuration of a model, if it can be looked up, is of one that reads sound."""
+    """Whether a model reads sound by its configuration; False if that can't be looked up."""
     try:
         path = file_of(str(place_of(name)), "config.json")
         config = None if path is None else read_json(path, "a configuration", "Copy it again.")

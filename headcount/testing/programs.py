@@ -116,7 +116,7 @@ class Planting:
             if abs(each.offset) > FARTHEST:
                 raise ValueError(
                     f"Expected an offset of at most {FARTHEST}, got {each.offset} of {head}. "
-                    "Places are told apart by half a turn."
+                    "A head can't distinguish places that are farther away."
                 )
             if each.offset and each.kind != "offset":
                 raise ValueError(

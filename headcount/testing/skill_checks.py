@@ -35,7 +35,7 @@ SkillTwin = Callable[[Skill, Loaded, Corpus, int], Mapping[str, float]]
 
 @cache
 def copier() -> Loaded:
-    """A model that says again what came after the last copy of a token.
+    """A model that repeats what came after the last copy of a token.
 
     In its first layer, head 1 looks at the token before. In its other layers, ten heads look at the
     token after the earlier copy of their own, and each writes one bit of it. No others do anything.

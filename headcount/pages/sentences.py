@@ -169,7 +169,7 @@ def offset_words(offset: numbers.Real) -> str:
 def frame_words(offset: float, frame_ms: float) -> str:
     """An offset in frames of sound, in words.
 
-    >>> frame_words(-2, 20), frame_words(0, 20)
+    >>> frame_words(-2.0, 20.0), frame_words(0.0, 20.0)
     ('40 ms earlier', 'on the frame itself')
     """
     side = "earlier" if offset < 0 else "later"

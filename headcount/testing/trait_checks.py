@@ -26,8 +26,9 @@ from headcount.testing.checks import LeftOut, check, expect
 from headcount.testing.examples import at_random, made_at_random
 from headcount.testing.laws import leaving_no_trace
 from headcount.testing.planted import planted_model, tokenizer
-from headcount.testing.programs import PUNCTUATION, SHARE, Kind, Planted, Program, vocabulary
+from headcount.testing.programs import Kind, Planted, Program
 from headcount.testing.sums_laws import assert_adds
+from headcount.testing.tokens import PUNCTUATION, SHARE, vocabulary
 from headcount.testing.wording import expect_readable, expect_words, shown
 
 TEXTS, LENGTH = 100, 12

@@ -92,6 +92,14 @@ SAID = {
     "column": "gives 62 % of its attention to the patch's own column",
     "near": "looks at patches nearby: 62 % closer than even attention",
     "spot": "gives 62 % of its attention to the patch in row 2, column 4 of every image",
+    "frame_before": "looks at the frame before in 62 % of cases",
+    "frame_after": "looks at the frame after in 62 % of cases",
+    "frame_itself": "looks at the frame itself in 62 % of cases",
+    "delay": "looks at the sound 60 ms earlier in 62 % of cases",
+    "frames_near": "gives 62 % of its attention to sound less than 0.1 s away",
+    "start": "gives 62 % of its attention to the first frame",
+    "silence": "gives 62 % of its attention to the silence behind the sound",
+    "moment": "gives 62 % of its attention to the frame at 1.20 s of every recording",
 }
 """What heads with each trait do, with a share of 0.62."""
 
@@ -100,10 +108,17 @@ NULLS = {
     "induction": ("without a copy it gives", "without a copy it gives"),
     "duplicate": ("without a copy it gives", "without a copy it gives"),
     "spot": ("the patches beside it get", "chance explains"),
+    "moment": ("the frames beside it get", "chance explains"),
 }
-"""What the null is, by position and by chance, of roles where it has words of its own."""
+"""What the null is, by position and by chance, of roles and traits with words of their own."""
 
-DIRECTION = {"place": "2 up", "spot": "row 2, column 4"}
+DIRECTION = {
+    "place": "2 up",
+    "spot": "row 2, column 4",
+    "delay": "60 ms earlier",
+    "frames_near": "0.1 s",
+    "moment": "1.20 s",
+}
 
 
 @pytest.mark.parametrize("key", [key for key in TRAITS if key not in (SYNTAX.key, LINKS.key)])
@@ -112,7 +127,8 @@ def test_every_trait_is_said_in_a_sentence(key: str):
     offset = 4 if key == "offset" else entry.offset
     trait = replace(TRAIT, trait=key, role=entry.role.name, offset=offset)
     trait = replace(trait, direction=DIRECTION.get(key))
-    by_position, by_chance = NULLS.get(trait.role, ("position alone explains", "chance explains"))
+    usual = NULLS.get(trait.role, ("position alone explains", "chance explains"))
+    by_position, by_chance = NULLS.get(key, usual)
     if entry.place or key == "place":
         by_position = "the places beside it get"
     nulls = ("", "") if key == "near" else (f"; {by_position} 5.0 %", f"; {by_chance} 5.0 %")

@@ -565,7 +565,7 @@ class OfThePadding(Vowels):
         (Unstripped, "blanks", "'.*' is True, and ' .*' is not"),
         (OfThePadding, "adds", "of layer . differs in one batch and text by text"),
         (type("Strict", (Vowels,), {"threshold": 1.1}), "found", "the role is of no head, not of"),
-        (type("Bare", (Vowels,), {"target": ""}), "words", "what heads look at is empty"),
+        (type("Bare", (Vowels,), {"target": ""}), "words", "got no target"),
     ],
 )
 def test_a_check_catches(thing: Any, check: str, saw: str) -> None:

@@ -196,13 +196,13 @@ def short(loaded: Loaded, num_beams: int = 1) -> Translation:
 def count_translations(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of tokens in a batch, for every translation of the data."""
     calls: list[int] = []
-    translate = Translation.translate
+    written = Translation.written
 
     def counted(self: Translation, model: Any, max_tokens: int = 4096) -> list[str]:
         calls.append(max_tokens)
-        return translate(self, model, max_tokens)
+        return written(self, model, max_tokens)
 
-    monkeypatch.setattr(Translation, "translate", counted)
+    monkeypatch.setattr(Translation, "written", counted)
     return calls
 
 

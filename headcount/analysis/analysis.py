@@ -48,6 +48,7 @@ from headcount.core import (
 )
 from headcount.corpora import (
     FIRST_TOKENS,
+    SECONDS,
     AnyEncoder,
     Batch,
     Batches,
@@ -216,12 +217,14 @@ class _Analyzing:
         self.grid, self.frame_ms = self.encoder.grid, None
         if isinstance(self.encoder, SoundEncoder):
             self.frame_ms = self.encoder.frame_ms
-            corpus, self.prepared = self.encoder.usable(corpus, lambda n: progress("reading", n, 0))
+            corpus, self.prepared = self.encoder.usable(corpus, progress)
         if (limit := options.limit_tokens) is not None:
             corpus = corpus.within(sentences_within(corpus, self.encoder, limit))
         self.corpus = self._timed("translate", lambda: self._with_targets(corpus))
         count = partial(take_census, self.corpus, self.encoder)
-        self.census = self._timed("census", lambda: count(lambda n: progress("reading", n, 0)))
+        if self.frame_ms is None:  # recordings are read already
+            count = partial(count, reading=lambda n: progress("reading", n, 0))
+        self.census = self._timed("census", count)
         longest = self.census.longest
         check_memory(loaded, longest, self.census.num_rows, options.max_tokens, measured=True)
         self.chosen = chosen(options.kernel, loaded.model, self.anatomy, longest)
@@ -347,8 +350,18 @@ class _Analyzing:
 
     def _measure(self, loaded: Loaded, stage: str) -> tuple[Totals, Totals]:
         """The sums over the corpus, and the amounts that this run read, of all processes."""
-        sharing = processes().num_processes // together()
-        in_all = round(self.census.num_rows / sharing)
+        sharing, counts = processes().num_processes // together(), self.census.counts
+        bar, in_all = stage, self.census.num_rows
+        if self.frame_ms is not None:
+            bar, in_all = f"{stage}, {SECONDS}", counts.tokens * self.frame_ms / 1000
+
+        def report(read: Totals) -> None:
+            done = read.num_sentences
+            if self.frame_ms is not None:
+                done = read.num_measured * self.frame_ms / 1000
+            # Other processes have got about as far as this one, close enough for a progress bar
+            self.progress(bar, round(done), round(in_all / sharing))
+
         units = CorpusUnits(
             loaded.model,
             self.anatomy,
@@ -357,8 +370,7 @@ class _Analyzing:
             file=self.out / "state" / f"{stage}.safetensors",
             run_key=self._run_key,
             save_every=self.options.save_every,
-            # Other processes have got about as far as this one, close enough for a progress bar
-            progress=lambda done: self.progress(stage, done, in_all),
+            progress=report,
         )
         return units.measured(self._units())
 

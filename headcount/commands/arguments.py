@@ -1,6 +1,7 @@
 """Arguments that commands share: models, files, tasks, and the folder of a run's results."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,7 +9,7 @@ from typing import Annotated, Any
 import tyro
 
 from headcount import models, tasks
-from headcount.commands.console import ONCE, plain_console, print_warnings
+from headcount.commands.console import ONCE, Report, plain_console, print_warnings, shown
 from headcount.core import CorpusError, InputError, ModelError, Registry, check_known, name_of
 from headcount.corpora import (
     Corpus,
@@ -250,10 +251,24 @@ class TaskArguments(TaskOptions, ModelArguments):
         """Files, and how they are read."""
         return ReadAs(files, self.reading)
 
-    def built(self, loaded: "models.Loaded", files: tuple[str, ...], seed: int = 0) -> "tasks.Task":
-        """Build the task on some files, with masks drawn by a seed."""
-        columns = named_columns(self.columns)
-        return tasks.build(self.task, loaded, self.given(files), columns, **self.options(seed))
+    def built(
+        self,
+        loaded: "models.Loaded",
+        files: tuple[str, ...],
+        seed: int = 0,
+        progress: Report | None = None,
+    ) -> "tasks.Task":
+        """Build the task on some files, with masks drawn by a seed.
+
+        Args:
+            loaded: The model.
+            files: The data.
+            seed: The seed.
+            progress: Shows how far recordings are read; by default bars of its own.
+        """
+        columns, options = named_columns(self.columns), self.options(seed)
+        with shown() if progress is None else nullcontext(progress) as report:
+            return tasks.build(self.task, loaded, self.given(files), columns, report, **options)
 
     def task_on(
         self, loaded: "models.Loaded", files: tuple[str, ...], seed: int = 0

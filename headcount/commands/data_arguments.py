@@ -10,7 +10,7 @@ import tyro
 
 from headcount import models, tasks
 from headcount.commands.arguments import TaskArguments
-from headcount.commands.console import plain_console, print_warnings
+from headcount.commands.console import plain_console, print_warnings, shown
 from headcount.core import InputError, check_seed, did_you_mean
 from headcount.corpora import named_columns
 
@@ -115,16 +115,18 @@ class LearningArguments(TaskArguments):
 
     def splits(self, loaded: "models.Loaded") -> "tasks.TaskSplits":
         """The task on all data sets, once the warnings about them are printed."""
-        found = tasks.TaskSplits.build(
-            self.task,
-            loaded,
-            train=self.given(self.data),
-            dev=self.given(self.dev),
-            test=self.given(self.test) if self.test else None,
-            columns=named_columns(self.columns),
-            names=("--data", "--dev", "--test"),
-            **self.options(self.seed),
-        )
+        with shown() as progress:
+            found = tasks.TaskSplits.build(
+                self.task,
+                loaded,
+                train=self.given(self.data),
+                dev=self.given(self.dev),
+                test=self.given(self.test) if self.test else None,
+                columns=named_columns(self.columns),
+                names=("--data", "--dev", "--test"),
+                progress=progress,
+                **self.options(self.seed),
+            )
         print_warnings(found.warnings, plain_console())
         return found
 

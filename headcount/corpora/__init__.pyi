@@ -73,6 +73,8 @@ from .lines import json_of as json_of
 from .lines import numbered_lines as numbered_lines
 from .links import Links as Links
 from .links import read_links as read_links
+from .listening import SECONDS as SECONDS
+from .listening import Listening as Listening
 from .mentions import FEMININE as FEMININE
 from .mentions import FIRST as FIRST
 from .mentions import MASCULINE as MASCULINE
@@ -96,8 +98,6 @@ from .recordings import UnusableError as UnusableError
 from .recordings import as_flac as as_flac
 from .recordings import bare as bare
 from .recordings import check_reads_sound as check_reads_sound
-from .recordings import left_out as left_out
-from .recordings import prepared as prepared
 from .recordings import read_recordings as read_recordings
 from .recordings import read_transcripts as read_transcripts
 from .recordings import recorded as recorded

@@ -156,6 +156,12 @@ class Batch(Movable):
         sides = (self.source, self.target)
         return sum(int(side.is_token_BN.sum()) for side in sides if side is not None)
 
+    @property
+    def num_measured(self) -> int:
+        """Number of tokens of the source that are measured: all, if no row is a window."""
+        its_BN = self.is_measured_BN if self.is_measured_BN is not None else self.source.is_token_BN
+        return int(its_BN.sum())
+
     def words_at(self, row: int) -> dict[int, list[int]]:
         """The words of a row's treebank at each index in `word_BN`."""
         return self.encoded[row].words_at(len(self.sentences[row].words or ()))

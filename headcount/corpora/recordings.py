@@ -8,8 +8,7 @@ channel and resampled to the model's rate.
 import hashlib
 import io
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -39,10 +38,6 @@ SILENT = 1e-4
 """Largest magnitude of samples that are silence: −80 dB."""
 BEATS = 10
 """Number of stretches of a second, whose loudness says where a long recording is cut."""
-
-
-NAMED = 3
-"""Number of recordings that a warning names."""
 
 
 class UnusableError(Exception):
@@ -76,6 +71,19 @@ class Recording:
     def label(self) -> str:
         """What reports call it."""
         return self.name if self.seconds is None else f"{self.name} from {self.start:.0f} s"
+
+    @property
+    def lasts(self) -> float:
+        """Seconds of its sound; 0 of a file that can't be read."""
+        import soundfile
+
+        if self.seconds is not None:
+            return self.seconds
+        try:
+            with _reading():
+                return soundfile.info(self.path).duration
+        except UnusableError:
+            return 0.0
 
     def samples(self, rate: int, seconds: float) -> tuple[Float[np.ndarray, " sample"], str]:
         """The sound at a rate, and what was done to it; nothing if it had that rate.
@@ -307,38 +315,6 @@ def recorded(recording: Recording) -> Sentence:
         digest = hashlib.file_digest(opened, "sha256").hexdigest()
     clip = Clip(recording.path)
     return Sentence(digest, target=recording.text, origin=recording.name, sound=clip)
-
-
-def left_out(reasons: Mapping[str, Sequence[str]], number: int) -> Iterator[str]:
-    """A sentence for every reason why recordings are left out, with the first of their names.
-
-    Args:
-        reasons: names of recordings, by why these are left out.
-        number: number of all recordings.
-    """
-    for why, names in reasons.items():
-        if names:
-            more = len(names) - NAMED
-            shown = ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
-            yield f"{len(names):,} of {amount(number, 'recording')} left out: {shown} {why}"
-
-
-def prepared(num_pieces: Sequence[int], how: Sequence[str]) -> Iterator[str]:
-    """Sentences on recordings that were cut, resampled or mixed.
-
-    Args:
-        num_pieces: number of pieces of each recording.
-        how: what was done to the sound of each piece.
-    """
-    several = [number for number in num_pieces if number > 1]
-    if several:
-        yield (
-            f"{len(several):,} of {amount(len(num_pieces), 'recording')} longer than the model "
-            f"reads at once, cut into {amount(sum(several), 'piece')} where it is quiet."
-        )
-    for done, times in Counter(how).items():
-        if done:
-            yield f"{times:,} of {amount(len(how), 'recording')} {done}."
 
 
 def bare(word: str) -> str:

@@ -4,20 +4,20 @@ A model reads so many frames, whatever the length of a recording: those behind i
 They are special tokens, which heads can look at and which do not count as queries.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol, final, runtime_checkable
+from typing import final
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headcount.core import CorpusError, amount
+from headcount.core import CorpusError, Progress, amount
 from headcount.corpora.corpus import Corpus
 from headcount.corpora.encoder import EncodedPair
-from headcount.corpora.recordings import Recording, UnusableError, left_out, prepared
+from headcount.corpora.listening import Listening, Speech
+from headcount.corpora.recordings import Recording, UnusableError
 from headcount.corpora.sentence import NO_WORD, Clip, Encoded, Sentence
 from headcount.corpora.spelling import PunctuationTable
 from headcount.vocabulary import SOUND
@@ -26,48 +26,6 @@ SILENCE = 0
 """Token id of the frames behind a recording; those in it are numbered by `SHOWN`."""
 SHOWN = 0.2
 """Seconds of sound that are drawn as one."""
-
-
-@runtime_checkable
-class Speech(Protocol):
-    """What a model makes of sound and of words."""
-
-    @property
-    def rate(self) -> int:
-        """Samples in a second."""
-        ...
-
-    @property
-    def longest(self) -> float:
-        """Seconds of the longest sound."""
-        ...
-
-    @property
-    def frame_seconds(self) -> float:
-        """Seconds of a frame."""
-        ...
-
-    def num_frames(self, samples_N: Float[np.ndarray, " sample"]) -> int:
-        """Number of frames up to the end of a recording."""
-        ...
-
-    def features(self, samples_N: Float[np.ndarray, " sample"]) -> Float[Tensor, "1 bin step"]:
-        """The spectrogram of a recording."""
-        ...
-
-    def forced(
-        self, samples_N: Float[np.ndarray, " sample"], words: Sequence[str]
-    ) -> tuple[list[int], list[int]]:
-        """The tokens that begin the transcript of a recording, and those of its words."""
-        ...
-
-    def cut(self, recording: Recording) -> list[Recording]:
-        """Pieces of a recording that the model reads, each with its own words."""
-        ...
-
-    def piece(self, token: int) -> str:
-        """The text of a token."""
-        ...
 
 
 @final
@@ -90,6 +48,7 @@ class SoundEncoder:
         self.source_punctuation = PunctuationTable(lambda token: "frame")
         self.target_piece = speech.piece
         self.target_punctuation = PunctuationTable(self.target_piece)
+        self._known: dict[tuple[Clip, str], tuple[int, list[int], list[int]]] = {}
 
     @property
     def frame_ms(self) -> float:
@@ -105,45 +64,52 @@ class SoundEncoder:
         """The time of some frames, in seconds."""
         return "silence" if token == SILENCE else f"{(token - 1) * SHOWN:.1f} s"
 
-    def usable(
-        self, corpus: Corpus, reading: Callable[[int], None]
-    ) -> tuple[Corpus, tuple[str, ...]]:
+    def usable(self, corpus: Corpus, progress: Progress) -> tuple[Corpus, tuple[str, ...]]:
         """The recordings that can be used, long ones in pieces, and sentences about the others.
 
         These sentences name the recordings that are left out, with the reason.
 
         Args:
             corpus: the recordings.
-            reading: called with the number of recordings so far.
+            progress: called with the seconds of sound so far, and of all.
 
         Raises:
             CorpusError: if none can be used.
         """
-        found, left, number = list[Sentence](), defaultdict[str, list[str]](list), 0
-        num_pieces, how = list[int](), list[str]()
-        for number, sentence in enumerate(corpus, start=1):
-            recording = _recording(sentence)
-            try:
-                pieces = self.speech.cut(recording)
-                done = [*map(self._checked, pieces)]
-            except UnusableError as error:
-                left[str(error)].append(sentence.origin)
-                continue
-            num_pieces.append(len(pieces))
-            how += done
-            is_whole = pieces == [recording]
-            found += [sentence] if is_whole else [_part(sentence, piece) for piece in pieces]
-            reading(number)
-        why = tuple(left_out(left, number))
+        sentences = [*corpus]
+        listening = Listening(self.speech, [*map(_recording, sentences)], progress)
+        read = listening.read(self._checked)
+        found = [_part(sentences[number], piece) for number, piece, _ in read]
         if not found:
-            raise CorpusError(f"Expected a recording that can be used, got none: {'; '.join(why)}.")
-        return corpus.of_others(found), (*why, *prepared(num_pieces, how))
+            why = "; ".join(listening.left_out)
+            raise CorpusError(f"Expected a recording that can be used, got none: {why}.")
+        return corpus.of_others(found), (*listening.left_out, *listening.prepared)
 
-    def _checked(self, recording: Recording) -> str:
+    def _checked(self, recording: Recording) -> tuple[None, str]:
         """What is done to the sound of a recording that can be used."""
         samples_N, done = recording.samples(self.speech.rate, self.speech.longest)
-        self.speech.forced(samples_N, recording.words)
-        return done
+        clip = Clip(recording.path, recording.start, recording.seconds)
+        number = min(self.speech.num_frames(samples_N), self.num_frames)
+        tokens = self.speech.forced(samples_N, recording.words)
+        self._known[clip, recording.text] = number, *tokens
+        return None, done
+
+    def _read(self, sentence: Sentence) -> tuple[int, list[int], list[int]]:
+        """The number of frames of a recording, the forced tokens, and those of its words.
+
+        They are kept, since a model may have to hear a recording to know its language.
+
+        Raises:
+            CorpusError: if it can't be used.
+        """
+        sentence.check_is(SOUND)
+        recording, key = _recording(sentence), (sentence.sound, sentence.target or "")
+        if key not in self._known:
+            try:
+                self._checked(recording)
+            except UnusableError as error:
+                raise _unusable(sentence, error) from error
+        return self._known[key]
 
     def encode(self, sentences: Sequence[Sentence]) -> list[EncodedPair]:
         """The frames of some recordings, in order, and the tokens of their transcripts.
@@ -153,15 +119,11 @@ class SoundEncoder:
         """
         found = []
         for sentence in sentences:
-            samples_N = self._samples(sentence)
-            try:
-                prompt, words = self.speech.forced(samples_N, (sentence.target or "").split())
-            except UnusableError as error:
-                raise _unusable(sentence, error) from error
+            number, prompt, words = self._read(sentence)
             ids = [*prompt, *words]
             special = [True] * len(prompt) + [False] * len(words)
             target = Encoded(ids, [NO_WORD] * len(ids), special, len(ids))
-            found.append(EncodedPair(sentence, self._frames(samples_N), target))
+            found.append(EncodedPair(sentence, self._frames(number), target))
         return found
 
     def arguments(
@@ -171,8 +133,7 @@ class SoundEncoder:
         features = [self.speech.features(self._samples(each)) for each in sentences]
         return {"input_features": torch.cat(features).cpu()}
 
-    def _frames(self, samples_N: Float[np.ndarray, " sample"]) -> Encoded:
-        number = min(self.speech.num_frames(samples_N), self.num_frames)
+    def _frames(self, number: int) -> Encoded:
         together = round(SHOWN / self.speech.frame_seconds)
         ids = [1 + frame // together for frame in range(number)]
         ids += [SILENCE] * (self.num_frames - number)
@@ -195,7 +156,9 @@ def _recording(sentence: Sentence) -> Recording:
 
 
 def _part(sentence: Sentence, piece: Recording) -> Sentence:
-    """A piece of a recording, whose half of the corpus is its own."""
+    """A piece of a recording, whose half of the corpus is its own; or the whole."""
+    if piece.seconds is None:
+        return sentence
     text, clip = (
         f"{sentence.text} from {piece.start} s",
         Clip(piece.path, piece.start, piece.seconds),

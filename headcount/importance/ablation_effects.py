@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, final
 
 import numpy as np
@@ -92,7 +92,7 @@ class AblationEffects:
             ablations,
             self.context.state and self.context.state / SWEEP,
             self._key,
-            lambda done, total: self.context.progress("ablation", done, total),
+            partial(self.context.progress, self.task.bar("ablation")),
         )
 
     @property

@@ -163,7 +163,7 @@ def sweep(
         ablations: Ablations to run one by one.
         state: Name of the files for the progress, one a batch, from which the sweep resumes.
         key: Key that the state must have been made with.
-        progress: Callback that receives the number of finished examples and the total.
+        progress: Callback that receives how much of the examples is finished, and the total.
 
     Raises:
         ModelError: If a loss is not a finite number; the message names ablation and example.
@@ -177,7 +177,7 @@ def sweep(
     before = {name: index_E for each in every for name, index_E in sorted(each.items())}
     # By example, not by batch: a sweep may resume with batches of another size.
     done_N = np.isin(np.arange(num_examples), np.concatenate([[], *before.values()]))
-    progress(int(done_N.sum()), num_examples)
+    progress(*task.counted(done_N))
 
     def units() -> Iterator[tuple[str, Callable[[], SweepPart]]]:
         yield from ((name, partial(_missing, name)) for name in before)
@@ -187,13 +187,14 @@ def sweep(
                 yield name_of(index_E), partial(running.part, batch)
 
     def moved(share: float) -> None:
-        progress(int(done_N.sum() + share * len(running.last_E)), num_examples)
+        done, total = task.counted(done_N)
+        progress(int(done + share * task.sizes_N[running.last_E].sum()), total)
 
     running.moved = moved
 
     def after(name: str) -> None:
         done_N[running.last_E] = True
-        progress(int(done_N.sum()), num_examples)
+        progress(*task.counted(done_N))
 
     count_N = np.zeros(num_examples, dtype=np.int64)
     loss_AN = np.full((num_rows, num_examples), np.nan)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -174,7 +175,7 @@ class SensitivityCommand(
         """Measure attention and reactions."""
         return importance.sensitivity(
             read,
-            self.built(read, self.data, self.seed),
+            self.built(read, self.data, self.seed, progress),
             max_tokens=self.max_tokens,
             samples=self.samples,
             seed=self.seed,
@@ -199,7 +200,9 @@ class Evaluate(TaskArguments, Measuring["models.Loaded", "tasks.Scored"]):
 
     def measure(self, read: "models.Loaded", progress: Report) -> "tasks.Scored":
         """Evaluate the model."""
-        found = tasks.score(read, self.built(read, self.data), self.max_tokens)
+        task = self.built(read, self.data, progress=progress)
+        watched = task.watched(partial(progress, task.bar("evaluating")))
+        found = tasks.score(read, watched, self.max_tokens)
         print_warnings(found.record.warnings, plain_console())
         return found
 

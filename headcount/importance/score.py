@@ -61,7 +61,7 @@ class ScoringContext:
 
     def watched(self, task: "tasks.Task", stage: str) -> "tasks.Task":
         """The task, whose examples are reported as a stage while a model runs on them."""
-        return task.watched(partial(self.progress, stage))
+        return task.watched(partial(self.progress, task.bar(stage)))
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,8 @@ class Totals:
     num_sentences: int = 0
     num_tokens: int = 0
     """Number of tokens on both sides, without padding."""
+    num_measured: int = 0
+    """Number of tokens of sources that are measured, as a census counts them."""
     joined: Mapping[tuple[type[Sums], Span], Sums] = field(default_factory=dict)
     """Sums of layers that are not split yet, so that few additions add all of them."""
 
@@ -83,6 +85,7 @@ class Totals:
             self.num_batches + other.num_batches,
             self.num_sentences + other.num_sentences,
             self.num_tokens + other.num_tokens,
+            self.num_measured + other.num_measured,
             added(mine.joined, other.joined),
         )
 
@@ -109,6 +112,7 @@ class Totals:
         return Totals(
             num_sentences=self.num_sentences - earlier.num_sentences,
             num_tokens=self.num_tokens - earlier.num_tokens,
+            num_measured=self.num_measured - earlier.num_measured,
         )
 
     def on_cpu(self) -> "Totals":
@@ -267,7 +271,8 @@ def run(
 
     def add(batch: Batch) -> None:
         nonlocal so_far
-        so_far += replace(measuring.part(), num_tokens=batch.num_tokens)
+        amounts = {"num_tokens": batch.num_tokens, "num_measured": batch.num_measured}
+        so_far += replace(measuring.part(), **amounts)
         after_batch(so_far)
 
     left = islice(batches, so_far.num_batches, None)
@@ -286,6 +291,7 @@ def save_state(path: Path, totals: Totals, run_key: str) -> None:
         "batches": str(totals.num_batches),
         "sentences": str(totals.num_sentences),
         "tokens": str(totals.num_tokens),
+        "measured": str(totals.num_measured),
     }
     write_arrays(path, arrays, {"run_key": run_key, **counts})
 
@@ -308,8 +314,8 @@ def load_state(path: Path, run_key: str, measures: Sequence[type[Sums]]) -> Tota
             (by_name[measure], LayerId(site, int(layer))): by_name[measure].of_state(state)
             for (measure, site, layer), state in fields.items()
         }
-        num_tokens = int(about.get("tokens", 0))  # earlier versions did not count them
-        return Totals(sums, int(about["batches"]), int(about["sentences"]), num_tokens)
+        tokens = (int(about.get(each, 0)) for each in ("tokens", "measured"))  # older files: none
+        return Totals(sums, int(about["batches"]), int(about["sentences"]), *tokens)
 
 
 @final
@@ -324,7 +330,7 @@ class CorpusUnits:
         file: the name of the files, to which the number of a unit is added.
         run_key: what runs share that resume from each other's sums.
         save_every: seconds between two saves of the unit that is measured.
-        progress: called with the number of sentences that this process has read.
+        progress: called with the amounts that this process has read.
 
     Raises:
         InputError: if the sums of another run are there.
@@ -340,7 +346,7 @@ class CorpusUnits:
         file: Path,
         run_key: str,
         save_every: float,
-        progress: Callable[[int], None],
+        progress: Callable[[Totals], None],
     ) -> None:
         listener = Measuring(model, anatomy, measures)
         self._run = partial(
@@ -351,7 +357,8 @@ class CorpusUnits:
         self._files = UnitFiles(file, self._load, self._save)
         self._save_every, self._progress = save_every, progress
         self._read = Totals()
-        self._done = sum(self._files[each].num_sentences for each in self._files)
+        nothing = Totals()
+        self._done = sum((self._files[each].beyond(nothing) for each in self._files), nothing)
 
     def measured(self, units: Iterator[Iterator[Batch]]) -> tuple[Totals, Totals]:
         """The sums over all units, and the amounts that this run read, of all processes.
@@ -382,7 +389,7 @@ class CorpusUnits:
         def after_batch(totals: Totals) -> None:
             nonlocal latest, saved
             latest = totals
-            self._progress(self._done + totals.num_sentences)
+            self._progress(self._done + totals.beyond(Totals()))
             check_everyone_lives()
             if monotonic() - saved >= self._save_every:
                 self._save(begun, totals)
@@ -393,6 +400,6 @@ class CorpusUnits:
         except BaseException:  # Ctrl-C too
             self._save(begun, latest)
             raise
-        self._done += totals.num_sentences
+        self._done += totals.beyond(Totals())
         self._read += totals.beyond(resumed)
         return totals

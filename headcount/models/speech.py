@@ -1,6 +1,6 @@
 """What a Whisper reads of a recording, and the tokens that begin and make up a transcript."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, final
@@ -131,23 +131,30 @@ class SpeechEncoder:
         tokenizer: Any = self.loaded.tokenizer
         return tokenizer.batch_decode(out_EN, skip_special_tokens=True)
 
-    def cut(self, recording: Recording) -> list[Recording]:
+    def cut(
+        self, recording: Recording, heard: Callable[[Recording], None] = lambda piece: None
+    ) -> list[Recording]:
         """Pieces of a recording that the model reads, each with its own words.
 
         Which words of the transcript are in a piece is found by what the model itself hears there.
 
+        Args:
+            recording: the recording.
+            heard: called with each piece that the model has listened to.
+
         Raises:
             UnusableError: if it can't be read.
         """
-        pieces, heard, model = recording.cut(self.longest), list[str](), self.loaded.model
+        pieces, said, model = recording.cut(self.longest), list[str](), self.loaded.model
         if len(pieces) == 1:
             return pieces
         for piece in pieces:
             samples_N, _ = piece.samples(self.rate, self.longest)
             prompt, _ = self.forced(samples_N, ())
             with evaluating(model), torch.inference_mode():
-                heard += self.written(model, self.features(samples_N), [prompt])
-        words, firsts = recording.words, [0, *shared_out(recording.words, heard)]
+                said += self.written(model, self.features(samples_N), [prompt])
+            heard(piece)
+        words, firsts = recording.words, [0, *shared_out(recording.words, said)]
         return [
             replace(piece, text=" ".join(words[first:last]), first_word=first)
             for piece, (first, last) in zip(pieces, pairwise(firsts), strict=True)

@@ -167,7 +167,7 @@ class Follow(ResumableArguments, TaskArguments, ResultCommand[None, "papers.Foll
         """Measure every checkpoint; they are loaded one by one."""
         return papers.follow(
             [self.model, *self.more],
-            lambda loaded: self.built(loaded, self.data, self.how.seed),
+            lambda loaded: self.built(loaded, self.data, self.how.seed, progress),
             self.texts,
             options=self.how,
             out=self.out,

@@ -213,7 +213,7 @@ class PruningContext(Running):
 
     def watched(self, task: Task, stage: str) -> Task:
         """A task whose examples are reported as a stage while a model runs on them."""
-        return task.watched(partial(self.progress, stage))
+        return task.watched(partial(self.progress, task.bar(stage)))
 
     def scored(self, name: str) -> Task:
         """The examples for steps without training, reported as a score runs on them."""

@@ -271,8 +271,8 @@ class WritingTask(TokenTask, ABC):
 
     def written(self, model: PreTrainedModel, max_tokens: int = MAX_TOKENS) -> list[str]:
         """The texts that the model writes, in the order of the data."""
-        texts, done = [""] * self.num_examples, 0
-        self.steps(done, self.num_examples)
+        texts, run_N = [""] * self.num_examples, np.zeros(self.num_examples, bool)
+        self.steps(*self.counted(run_N))
 
         def of_batch(search: tuple[np.ndarray, int]) -> tuple[np.ndarray, list[str]]:
             return search[0], self.searched(model, *search)
@@ -281,7 +281,8 @@ class WritingTask(TokenTask, ABC):
             for index_E, found in spread(of_batch, self.searches(max_tokens), "batches"):
                 for index, text in zip(index_E, found, strict=True):
                     texts[index] = " ".join(text.split())
-                self.steps(done := done + len(index_E), self.num_examples)
+                run_N[index_E] = True
+                self.steps(*self.counted(run_N))
         return texts
 
     def with_texts(

@@ -19,11 +19,13 @@ from transformers import PreTrainedModel
 from headcount.core import (
     OURS,
     InputError,
+    Progress,
     amount,
     brief_repr,
     check_choice,
     check_known,
     guarded,
+    silent,
 )
 from headcount.corpora import QUERY, Columns, Data, image_digests
 from headcount.models import Loaded, as_loaded, signature, unchanged
@@ -79,6 +81,7 @@ def build(
     loaded: Loaded | PreTrainedModel,
     files: Data,
     columns: Columns | None = None,
+    progress: Progress = silent,
     **options: Any,
 ) -> Task:
     """Make a task on some data, for one model.
@@ -88,6 +91,7 @@ def build(
         loaded: the model with its tokenizer.
         files: paths, `hf://...`, or columns held in memory.
         columns: the task's name of a column, mapped to its name or number in the data.
+        progress: called while recordings are read.
         options: further arguments of the task, e.g. `metric="f1"`.
 
     Raises:
@@ -97,6 +101,8 @@ def build(
     loaded = as_loaded(loaded)
     make, origin = TASKS.find(name), TASKS.origin(name)
     known = list(inspect.signature(make).parameters)[3:]
+    if origin == OURS and "progress" in known:
+        options["progress"] = progress
     for option in options:
         check_known(f"an option of {name}", option, known, "({})")
     if origin == OURS:
@@ -178,6 +184,7 @@ class TaskSplits:
         test: Data | None = None,
         columns: Columns | None = None,
         names: tuple[str, str, str] = NAMES,
+        progress: Progress = silent,
         **options: Any,
     ) -> "TaskSplits":
         """Make a task on two or three data sets.
@@ -190,6 +197,7 @@ class TaskSplits:
             test: held-out data; None for none.
             columns: the task's name of a column, mapped to its name or number in the data.
             names: names of the three data sets, for warnings.
+            progress: called while recordings are read.
             options: further arguments of the task, e.g. `metric="f1"` or `limit=100`.
 
         Raises:
@@ -197,8 +205,11 @@ class TaskSplits:
             InputError: for an unknown task or option, and for data that can't be used.
         """
         loaded = as_loaded(loaded)
-        held_out = None if test is None else build(task, loaded, test, columns, **options)
-        learned, measured = (build(task, loaded, data, columns, **options) for data in (train, dev))
+        held_out, learned, measured = (
+            None if data is None else build(task, loaded, data, columns, progress, **options)
+            for data in (test, train, dev)
+        )
+        assert learned is not None and measured is not None
         tasks = dict(zip(names, (learned, measured, held_out), strict=True))
         given = dict(zip(names, (train, dev, test), strict=True))
         limit = options.get("limit")

@@ -13,7 +13,7 @@ from math import isnan
 from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from transformers import PreTrainedModel
 
 from headcount.core import (
@@ -77,6 +77,8 @@ class Task(ABC):
     """Numbers of texts that are read in another way than they are written."""
     steps: Steps = staticmethod(silent_steps)
     """Called as the examples of `batches` are run: see `watched`."""
+    counts: ClassVar[str] = ""
+    """What bars count, such as seconds of sound, if not examples: see `sizes_N`."""
     noticed: dict[str, None]
     """Sentences about scores that were no number."""
 
@@ -180,18 +182,32 @@ class Task(ABC):
         return self._reported(map(self.batch, groups(self.length_N, max_tokens)))
 
     def _reported(self, batches: Iterator[TaskBatch]) -> Iterator[TaskBatch]:
-        done = 0
-        self.steps(done, self.num_examples)
+        run_N = np.zeros(self.num_examples, bool)
+        self.steps(*self.counted(run_N))
         for batch in batches:
             yield batch
-            done += batch.num_examples
-            self.steps(done, self.num_examples)
+            run_N[batch.index_E.cpu().numpy()] = True
+            self.steps(*self.counted(run_N))
+
+    @property
+    def sizes_N(self) -> Int[np.ndarray, " example"]:
+        """How far each example moves a bar: by 1, or its part of what bars count."""
+        return np.ones(self.num_examples, int)
+
+    def counted(self, run_N: Bool[np.ndarray, " example"]) -> tuple[int, int]:
+        """What a bar shows once some examples were run: how much that is, and how much all are."""
+        sizes_N = self.sizes_N
+        return int(sizes_N[run_N].sum()), int(sizes_N.sum())
+
+    def bar(self, stage: str) -> str:
+        """The name of a stage, with what its bar counts."""
+        return f"{stage}, {self.counts}" if self.counts else stage
 
     def watched(self: Own, steps: Steps) -> Own:
         """The same task, which reports how many of its examples were run, batch by batch.
 
         Args:
-            steps: called with the number of examples so far, and of all.
+            steps: called with how much was run so far, and how much all is (see `sizes_N`).
         """
         found = copy.copy(self)
         found.steps = steps

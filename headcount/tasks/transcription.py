@@ -21,12 +21,13 @@ from jaxtyping import Float, Int
 from transformers import PreTrainedModel
 from transformers.models.whisper.english_normalizer import BasicTextNormalizer
 
-from headcount.core import MAX_TOKENS, CorpusError, InputError
+from headcount.core import MAX_TOKENS, InputError, Progress, silent
 from headcount.corpora import (
+    SECONDS,
     Columns,
     Data,
+    Listening,
     Recording,
-    UnusableError,
     check_limit,
     read_recordings,
     recordings_sha256,
@@ -37,9 +38,6 @@ from headcount.tasks.batch import Evaluation, TaskBatch, groups, padded
 from headcount.tasks.metrics import IGNORED, WritingTask
 from headcount.tasks.supported import check_fits
 from headcount.tasks.task import Resampled
-
-_Read = tuple[Recording, list[int], list[int]]
-"""A recording, the tokens that begin its transcript, and those of its words."""
 
 
 @final
@@ -52,10 +50,12 @@ class Transcription(WritingTask):
         columns: `{"audio": NAME, "text": NAME}`.
         language: language spoken, for multilingual models; by default the model's own setting.
         limit: largest number of recordings.
+        progress: called with the seconds of sound that were read so far, and of all.
     """
 
     name: ClassVar[str] = "transcription"
-    by_example: ClassVar[tuple[str, ...]] = ("recordings", "_tokens", "_prompts")
+    by_example: ClassVar[tuple[str, ...]] = ("recordings", "_tokens", "_prompts", "_lasts")
+    counts: ClassVar[str] = SECONDS
     metric = "wer"
     higher_is_better = False
 
@@ -67,15 +67,18 @@ class Transcription(WritingTask):
         *,
         language: str | None = None,
         limit: int | None = None,
+        progress: Progress = silent,
     ) -> None:
         check_fits(loaded.model, self.name)
         check_limit(limit, "recording")
         self._loaded, self.speech = loaded, SpeechEncoder(loaded, language)
-        given = read_recordings(data, columns)[:limit]
-        read = [each for recording in given for each in self._checked(recording)]
+        listening = Listening(self.speech, read_recordings(data, columns)[:limit], progress, True)
+        read = [(piece, *tokens) for _, piece, tokens in listening.read(self._checked)]
         self.recordings: list[Recording] = [recording for recording, _, _ in read]
         """The recordings with their transcripts; pieces of those that the model can't read whole"""
         self._prompts, self._tokens = [each[1] for each in read], [each[2] for each in read]
+        self._lasts = [each.lasts for each in self.recordings]
+        self._prepared = listening.prepared
         self.sha256 = recordings_sha256(self.recordings)
         self.num_examples = len(self.recordings)
 
@@ -83,6 +86,16 @@ class Transcription(WritingTask):
     def signature(self) -> str:
         """The score's name, and how texts are compared."""
         return "wer|normalizer:basic|beams:1"
+
+    def warnings(self) -> list[str]:
+        """How sound was cut, resampled or mixed."""
+        return [*super().warnings(), *self._prepared]
+
+    @property
+    def sizes_N(self) -> Int[np.ndarray, " example"]:
+        """Seconds of each recording, rounded so that sums are right to a second."""
+        ends_N = np.round(np.cumsum(self._lasts)).astype(int)
+        return np.diff(ends_N, prepend=0)
 
     @property
     def length_N(self) -> Int[np.ndarray, " example"]:
@@ -140,23 +153,14 @@ class Transcription(WritingTask):
     def _sides(self) -> tuple[list[list[int]], list[list[int]]]:
         return self._prompts, self._tokens
 
-    def _checked(self, recording: Recording) -> list[_Read]:
-        """The pieces of a recording that can be used, with their forced tokens and words.
+    def _checked(self, recording: Recording) -> tuple[tuple[list[int], list[int]], str]:
+        """The forced tokens of a recording and those of its words, and what was done to its sound.
 
         Raises:
-            CorpusError: if it can't.
+            UnusableError: if it can't be used.
         """
-        speech, found = self.speech, list[_Read]()
-        try:
-            for piece in speech.cut(recording):
-                samples_N, _ = piece.samples(speech.rate, speech.longest)
-                found.append((piece, *speech.forced(samples_N, piece.words)))
-        except UnusableError as error:
-            raise CorpusError(
-                f"Expected recordings that can be transcribed, but {recording.path} {error}. "
-                "Remove it."
-            ) from error
-        return found
+        samples_N, how = recording.samples(self.speech.rate, self.speech.longest)
+        return self.speech.forced(samples_N, recording.words), how
 
     def _features(self, index_E: Int[np.ndarray, " example"]) -> torch.Tensor:
         speech = self.speech

@@ -1,15 +1,15 @@
 """What a model says of every recording that can be used, and why the others are left out."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import final
 
 import numpy as np
 from jaxtyping import Float
 
 from headcount.core import CorpusError, Progress, check_memory
-from headcount.corpora import Recording, UnusableError, left_out, prepared
+from headcount.corpora import Listening, Recording
 from headcount.wordtimes.forcing import Forcing
 from headcount.wordtimes.head_scores import map_scores
 from headcount.wordtimes.lists import Heard
@@ -20,6 +20,8 @@ FAR_ABOVE = 6.0
 transcript is taken for that of another recording."""
 LEAST_ABOVE = 2.0
 """Nats by which such a loss is above the median at least."""
+OTHERS = "has a transcript that the model finds far less likely than the others'"
+"""Why such a recording is left out."""
 
 
 @final
@@ -52,8 +54,6 @@ class _Read:
     heard: Heard
     scores_CH: Float[np.ndarray, "score head"]
     loss: float
-    how: str
-    """How its sound was prepared."""
 
 
 def hear(forcing: Forcing, recordings: Sequence[Recording], progress: Progress) -> Hearing:
@@ -63,43 +63,31 @@ def hear(forcing: Forcing, recordings: Sequence[Recording], progress: Progress) 
         CorpusError: if none can be used.
         InputError: if their maps do not fit in memory.
     """
-    left, found, num_pieces = defaultdict[str, list[str]](list), list[_Read](), list[int]()
-    for number, recording in enumerate(recordings, start=1):
-        try:
-            pieces = forcing.speech.cut(recording)
-        except UnusableError as error:
-            left[str(error)].append(recording.name)
-            continue
-        num_pieces.append(len(pieces))
-        for piece in pieces:
-            try:
-                found.append(_read(forcing, piece))
-            except UnusableError as error:
-                left[str(error)].append(piece.label)
-            if len(found) == 1:
-                most = len(recordings) - 1 + len(pieces)
-                check_memory(found[0].heard.gains_HRF.nbytes * most, "the maps of all recordings")
-        progress("listening", number, len(recordings))
+    found, listening = list[_Read](), Listening(forcing.speech, recordings, progress)
+    for _, _, read in listening.read(partial(_read, forcing)):
+        found.append(read)
+        if len(found) == 1:
+            held = read.heard.gains_HRF.nbytes * listening.number
+            check_memory(held, "the maps of all recordings")
     is_own = fits([each.loss for each in found])
-    left["has a transcript that the model finds far less likely than the others'"] = [
-        each.recording.label for each, fits in zip(found, is_own, strict=True) if not fits
-    ]
-    used = [each for each, fits in zip(found, is_own, strict=True) if fits]
-    why_not = tuple(left_out(left, len(recordings) + sum(num_pieces) - len(num_pieces)))
+    for each, fits_in in zip(found, is_own, strict=True):
+        if not fits_in:
+            listening.leave_out(each.recording, OTHERS)
+    used = [each for each, fits_in in zip(found, is_own, strict=True) if fits_in]
     if not used:
-        why = "; ".join(why_not)
+        why = "; ".join(listening.left_out)
         raise CorpusError(f"Expected a recording that can be used, got none: {why}.")
     return Hearing(
         tuple(each.heard for each in used),
         tuple(each.recording for each in used),
         np.stack([each.scores_CH for each in used]),
-        why_not,
-        tuple(prepared(num_pieces, [each.how for each in found])),
+        listening.left_out,
+        listening.prepared,
     )
 
 
-def _read(forcing: Forcing, recording: Recording) -> _Read:
-    """Read one recording with its transcript.
+def _read(forcing: Forcing, recording: Recording) -> tuple[_Read, str]:
+    """Read one recording with its transcript; also returns how its sound was prepared.
 
     Raises:
         UnusableError: if it can't be used.
@@ -116,7 +104,7 @@ def _read(forcing: Forcing, recording: Recording) -> _Read:
         seconds=len(samples_N) / speech.rate,
     )
     scores_CH = map_scores(forced.maps_HRF, gains_HRF, heard.starts_HR)
-    return _Read(recording, heard, scores_CH, forced.loss, how)
+    return _Read(recording, heard, scores_CH, forced.loss), how
 
 
 def fits(losses: Sequence[float]) -> list[bool]:

@@ -64,7 +64,7 @@ class Greedy(AblationOptions, Stepwise):
 def _swept(
     context: PruningContext, ablations: Sequence[Ablation], state: Path | None, key: str
 ) -> Swept:
-    loaded = context.loaded
+    loaded, stage = context.loaded, context.sample.bar(f"ablation of {len(ablations)}")
     ablated = AblationSetting(
         loaded.model, context.sample, loaded.anatomy, max_tokens=context.max_tokens
     )
@@ -73,7 +73,7 @@ def _swept(
         ablations,
         state=state,
         key=key,
-        progress=lambda done, total: context.progress(f"ablation of {len(ablations)}", done, total),
+        progress=partial(context.progress, stage),
     )
 
 

@@ -1,21 +1,22 @@
 """The command `headcount align` on a model that reads sound."""
 
-from collections.abc import Iterable
+import shutil
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import tyro
 
 from headcount import models, wordtimes
 from headcount.commands import DeviceArguments, Flat, Report, ResultCommand, check_model
+from headcount.core import Head, InputError, read_json, write_json
 from headcount.corpora import check_reads_sound, named_columns, read_recordings
-from headcount.wordtimes.list_folder import check_list_folder, write_list
 from headcount.wordtimes.result import WordTimesOptions
 from headcount.wordtimes.word_files import read_word_times
 
-if TYPE_CHECKING:
-    pass
+SETTINGS = "generation_config.json"
+_FROM_CONFIG = "_from_model_config"  # transformers reads no file that has it
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class AlignSound(DeviceArguments, ResultCommand["models.Loaded", "wordtimes.Word
         if self.words is not None:
             read_word_times(self.words)
         if self.write is not None:
-            check_list_folder(self.write)
+            _check_is_new(self.write)
 
     def load(self) -> "models.Loaded":
         """Load the model."""
@@ -67,10 +68,47 @@ class AlignSound(DeviceArguments, ResultCommand["models.Loaded", "wordtimes.Word
         """Write tables and record, and the model with its list."""
         super().store(found)
         if self.write is not None:
-            write_list(self.model, found.chosen, self.write)
+            _write_list(self.model, found.chosen, self.write)
 
     def next_steps(self, read: "models.Loaded", found: "wordtimes.WordTimes") -> Iterable[str]:
         """Where the word times are, and how to make plain transformers use the list."""
         yield f"Word times: {self.out / 'words.parquet'} (with --csv, words.csv, too)"
         if self.write is not None:
             yield f"Model with this list: {self.write}"
+
+
+def _check_is_new(folder: Path) -> None:
+    """Check that a folder is new or empty.
+
+    Raises:
+        InputError: if it holds something.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(
+            f"Expected a new folder for the model with its list, got {folder}, which exists. Name "
+            "another with --write."
+        )
+
+
+def _write_list(model: str, heads: Sequence[str], folder: Path) -> None:
+    """Copy a model's files, with a list of heads that `generate` reads word times from.
+
+    Args:
+        model: its folder, or its name on the hub.
+        heads: names of the heads, e.g. `cross.3.2`.
+        folder: where the copy goes.
+    """
+    _check_is_new(folder)
+    source = Path(models.place_of(model))
+    if not source.is_dir():
+        from huggingface_hub import snapshot_download
+
+        kinds = ["*.json", "*.safetensors", "*.txt"]
+        source = Path(snapshot_download(model, allow_patterns=kinds, local_files_only=True))
+    shutil.copytree(source, folder, dirs_exist_ok=True)
+    path = folder / SETTINGS
+    advice = "Copy the model again."
+    settings = read_json(path, "settings of generation", advice) if path.exists() else {}
+    settings.pop(_FROM_CONFIG, None)
+    listed = sorted((head.layer, head.index) for head in map(Head.parse, heads))
+    write_json(path, settings | {"alignment_heads": [[*pair] for pair in listed]})

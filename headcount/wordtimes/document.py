@@ -1,16 +1,21 @@
 """What word times show: the list of heads, its errors beside others', and paths over sound."""
 
+import io
 from functools import partial
 
-from headcount.core import Chart, Document, Table, Text, amount
+import numpy as np
+from matplotlib.figure import Figure
+
+from headcount.core import ACCENT, INK, Chart, Document, Table, Text, amount, new_figure
 from headcount.numbers import ends
 from headcount.wordtimes.comparison import FOUND
-from headcount.wordtimes.errors import TOLERANCES
-from headcount.wordtimes.examples import draw
-from headcount.wordtimes.result import HeadTimesRow, ListTimesRow, WordTimes
+from headcount.wordtimes.lists import TOLERANCES
+from headcount.wordtimes.result import ExampleRow, HeadTimesRow, ListTimesRow, WordTimes
 
 SHOWN = 12
 """Number of heads in the table."""
+WIDTH, HEIGHT = 9.0, 3.6
+"""Size of a figure in inches."""
 
 
 def word_times_document(found: WordTimes) -> Document:
@@ -40,7 +45,7 @@ def word_times_document(found: WordTimes) -> Document:
                     f"recording-{number}",
                     f"{example.recording}: where words begin by the list (lines), "
                     f"{'in truth (dots), ' if example.known else ''}and by the path of each head",
-                    partial(draw, example),
+                    partial(_draw, example),
                     sound=example.sound,
                 )
                 for number, example in enumerate(found.examples, start=1)
@@ -138,3 +143,28 @@ def _cells(row: HeadTimesRow) -> list[str]:
         interval = ends(row.start_low, row.start_high, "{:.0f}".format)
         cells += [f"{row.start_ms:.0f} ms", interval]
     return cells
+
+
+def _draw(example: ExampleRow) -> Figure:
+    """The spectrogram, over it the starts of words by the list, and below those of each head."""
+    import soundfile
+
+    samples_N, _ = soundfile.read(io.BytesIO(example.sound), dtype="float32")
+    figure = new_figure(WIDTH, HEIGHT)
+    over, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+    loudest = 20 * np.log10(np.abs(samples_N).max() + 1e-6)
+    how = {"cmap": "Greys", "vmin": loudest - 100, "vmax": loudest - 30, "rasterized": True}
+    over.specgram(samples_N + 1e-9, NFFT=400, Fs=example.rate, noverlap=240, **how)
+    over.set(ylabel="Hz", ylim=(0, 5000))
+    for word, start, end in zip(example.words, example.starts, example.starts[1:], strict=False):
+        over.axvline(start, color=ACCENT, linewidth=0.8)
+        over.text((start + end) / 2, 5050, word, ha="center", va="bottom", fontsize=7)
+    paths = np.reshape(example.paths, (len(example.heads), -1))
+    for row, path in enumerate(paths):
+        below.plot(path, np.full(len(path), row), "|", color=INK, markersize=7)
+    for known in example.known:
+        below.axvline(known, color=ACCENT, linewidth=0.6, linestyle=":")
+    below.set_yticks(range(len(example.heads)), example.heads, fontsize=7)
+    below.set(xlabel="seconds", xlim=(0, len(samples_N) / example.rate))
+    below.invert_yaxis()
+    return figure

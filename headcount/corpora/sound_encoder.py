@@ -103,10 +103,11 @@ class SoundEncoder:
             CorpusError: if it can't be used.
         """
         sentence.check_is(SOUND)
-        recording, key = _recording(sentence), (sentence.sound, sentence.target or "")
+        assert sentence.sound is not None
+        key = sentence.sound, sentence.target or ""
         if key not in self._known:
             try:
-                self._checked(recording)
+                self._checked(_recording(sentence))
             except UnusableError as error:
                 raise _unusable(sentence, error) from error
         return self._known[key]

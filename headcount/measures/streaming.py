@@ -314,8 +314,10 @@ def load_state(path: Path, run_key: str, measures: Sequence[type[Sums]]) -> Tota
             (by_name[measure], LayerId(site, int(layer))): by_name[measure].of_state(state)
             for (measure, site, layer), state in fields.items()
         }
-        tokens = (int(about.get(each, 0)) for each in ("tokens", "measured"))  # older files: none
-        return Totals(sums, int(about["batches"]), int(about["sentences"]), *tokens)
+        batches, sentences = int(about["batches"]), int(about["sentences"])
+        # Earlier versions did not count them
+        num_tokens, num_measured = int(about.get("tokens", 0)), int(about.get("measured", 0))
+        return Totals(sums, batches, sentences, num_tokens, num_measured)
 
 
 @final

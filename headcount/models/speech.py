@@ -19,6 +19,11 @@ from headcount.models.model_files import is_saved, place_of
 from headcount.tap import evaluating, input_device
 
 
+TOGETHER = 4
+"""Number of pieces of a long recording that are written down together: a token of four takes a
+model hardly longer than one of one."""
+
+
 @final
 class SpeechEncoder:
     """Turns recordings and transcripts into what a Whisper reads.
@@ -148,12 +153,15 @@ class SpeechEncoder:
         pieces, said, model = recording.cut(self.longest), list[str](), self.loaded.model
         if len(pieces) == 1:
             return pieces
-        for piece in pieces:
-            samples_N, _ = piece.samples(self.rate, self.longest)
-            prompt, _ = self.forced(samples_N, ())
+        for first in range(0, len(pieces), TOGETHER):
+            some = pieces[first : first + TOGETHER]
+            sounds = [piece.samples(self.rate, self.longest)[0] for piece in some]
+            prompts = [self.forced(samples_N, ())[0] for samples_N in sounds]
+            features_EBS = torch.cat([*map(self.features, sounds)])
             with evaluating(model), torch.inference_mode():
-                said += self.written(model, self.features(samples_N), [prompt])
-            heard(piece)
+                said += self.written(model, features_EBS, prompts)
+            for piece in some:
+                heard(piece)
         words, firsts = recording.words, [0, *shared_out(recording.words, said)]
         return [
             replace(piece, text=" ".join(words[first:last]), first_word=first)

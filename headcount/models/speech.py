@@ -18,7 +18,6 @@ from headcount.models.loaded import Loaded
 from headcount.models.model_files import is_saved, place_of
 from headcount.tap import evaluating, input_device
 
-
 TOGETHER = 4
 """Number of pieces of a long recording that are written down together: a token of four takes a
 model hardly longer than one of one."""

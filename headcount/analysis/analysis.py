@@ -16,20 +16,18 @@ from transformers import PreTrainedTokenizerBase as Tokenizer
 from headcount.analysis.examples import DRAWN_TOKENS, candidates, find_examples
 from headcount.analysis.images import image_examples
 from headcount.analysis.options import Options
-from headcount.analysis.profiles import (
-    RelationNames,
+from headcount.analysis.profiles import RelationNames, profile_table, with_rows
+from headcount.analysis.roles import Conditions, find_roles, judged, repeated_profiles, tendencies
+from headcount.analysis.tables import (
     head_table,
     link_table,
     offset_table,
-    profile_table,
     relation_table,
     timings_of,
     warnings_of,
-    with_rows,
     without_number,
     without_words,
 )
-from headcount.analysis.roles import Conditions, find_roles, judged, repeated_profiles, tendencies
 from headcount.core import (
     OURS,
     ChangedModelError,
@@ -273,7 +271,7 @@ class _Analyzing:
             relations=found.relations,
             links=found.links,
             profiles=found.profiles,
-            offsets=offset_table(self.anatomy.heads, totals),
+            offsets=offset_table(self.anatomy.heads, totals, self.frame_ms),
             examples=self._timed("examples", lambda: self._examples(found.roles)),
             null_heads=None if null is None else null.heads,
             null_relations=None if null is None else null.relations,
@@ -293,7 +291,10 @@ class _Analyzing:
             return None
 
     def _tables(self, totals: Totals, repeated: pd.DataFrame | None = None) -> "_Tables":
-        heads, named = head_table(self.anatomy.heads, totals, self.measures), self._named
+        heads, named = (
+            head_table(self.anatomy.heads, totals, self.measures, self.frame_ms),
+            self._named,
+        )
         profiles = profile_table(self.anatomy.heads, totals, named, self.grid, self.frame_ms)
         if repeated is not None:
             profiles = with_rows(profiles, repeated)

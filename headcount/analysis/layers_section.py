@@ -23,7 +23,7 @@ from headcount.core import (
     panel_grid,
     say,
 )
-from headcount.pages import SITE_TITLES
+from headcount.pages import SITE_TITLES, heard
 from headcount.results import Analysis, HeadRow
 
 IN_A_ROW = 3
@@ -97,7 +97,7 @@ def layer_curves(run: Analysis) -> Figure | None:
         for kind, means in _series(run, panel):
             kinds.add(kind)
             _lines(axes, kind, means, panel.show)
-        axes.set_title(panel.title)
+        axes.set_title(heard(panel.title, run))
         axes.set_ylim(bottom=0)
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         axes.yaxis.set_major_locator(MaxNLocator(3))

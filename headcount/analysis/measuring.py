@@ -6,7 +6,7 @@ from functools import partial
 from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from headcount.analysis.profiles import head_table
+from headcount.analysis.tables import head_table
 from headcount.core import MAX_TOKENS, HeadTable, KernelName, spread
 from headcount.corpora import Batches, Corpus, take_census
 from headcount.measures import REGISTRY, Sums, Totals, measures_of, run

@@ -10,21 +10,18 @@ offset as often as this one does). *Attainable* is what a perfect head would hav
     (share - null) / (attainable - null),
 
 0 for a head that is explained by its null and 1 for a perfect one, below 0 for less than the null.
-
-Here are the other tables, too: the numbers of every head, every relation, every offset. Facts about
-a run that its tables do not hold: timings, versions and warnings.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, final
 
 import numpy as np
 import pandas as pd
 import torch
 
-from headcount.analysis.images import PatchLayer, on_spot
+from headcount.analysis.frames import LookedAt
+from headcount.analysis.images import PatchLayer
 from headcount.analysis.profile_cells import (
     Cells,
     ProfileRow,
@@ -35,13 +32,11 @@ from headcount.analysis.profile_cells import (
     profile_rows,
     ratio,
 )
-from headcount.core import SITES, Grid, Head, Heads, HeadTable, LayerId, no_number
-from headcount.corpora import Census
+from headcount.core import SITES, Grid, Heads, LayerId
 from headcount.measures import (
     AFTER,
     BEFORE,
     MEASURES,
-    NEAR,
     TRAITS,
     ClassWeights,
     FrameMoments,
@@ -55,48 +50,17 @@ from headcount.measures import (
     Totals,
     Traits,
     classes_of,
-    further_measures,
-    measure_origin,
-    numbers_of,
 )
 from headcount.statistics import ClusteredRates
-from headcount.tap import Anatomy
 from headcount.vocabulary import (
     DIRECTIONS,
-    FRAME_TRAITS,
     LINK_DIRECTIONS,
     LINKS,
     NOT_SYNTAX,
     SYNTAX,
-    TEXT_TRAITS,
     TraitEntry,
 )
 from headcount.vocabulary import TRAITS as ENTRIES
-
-AT_OFFSETS = {each.offset: each for each in TEXT_TRAITS if each.offset is not None}
-"""Traits with an offset of their own, by offset."""
-
-
-@final
-@dataclass(frozen=True)
-class LookedAt:
-    """The traits of looking at keys of one kind."""
-
-    at_offsets: Mapping[int, TraitEntry]
-    """Traits with an offset of their own, by offset."""
-    other: TraitEntry | None
-    """The trait of any other offset; None where offsets say nothing."""
-    classes: Mapping[str, TraitEntry]
-    """Traits by the class of keys, see `measures/traits.py`."""
-
-
-TOKENS = LookedAt(AT_OFFSETS, ENTRIES["offset"], {trait: ENTRIES[trait] for trait in TRAITS})
-_ENDS = {"first": ENTRIES["start"], "separator": ENTRIES["silence"]}
-_AT_FRAMES = {each.offset: each for each in FRAME_TRAITS if each.offset is not None}
-FRAMES = LookedAt(_AT_FRAMES, ENTRIES["delay"], _ENDS)
-"""Frames of sound, looked at by frames."""
-FRAMES_FROM_TOKENS = LookedAt({}, None, _ENDS)
-"""Frames of sound, looked at by the tokens of a transcript."""
 
 
 @final
@@ -135,7 +99,7 @@ def profile_table(
         frame_ms: milliseconds of a frame of sound; None for sentences and images.
     """
     rows = list[ProfileRow]()
-    for place, _ in _layers(heads):
+    for place, _ in layers_of(heads):
         rows += _Layer(place, totals, named, frame_ms).rows()
         rows += PatchLayer(place, totals, grid).rows()
     return _ordered(profile_frame(rows), [*map(str, heads)])
@@ -163,10 +127,7 @@ class _Layer:
     ) -> None:
         self.place, self.totals, self.named = place, totals, named
         self.is_causal = place.site == "decoder.self"
-        self.frame_ms = frame_ms or np.nan
-        self.keys = TOKENS
-        if frame_ms is not None and not self.is_causal:
-            self.keys = FRAMES if place.site == "encoder.self" else FRAMES_FROM_TOKENS
+        self.keys = LookedAt.by(place.site, frame_ms)
 
     def _sums(self, measure: type[Sums]) -> Any:
         return self.totals.sums.get((measure, self.place))
@@ -181,7 +142,7 @@ class _Layer:
             yield from self._relations(tests)
         yield from self._further()
         if (moments := self._sums(FrameMoments)) is not None:
-            yield from self._moments(moments)
+            yield from self.keys.moments(self.place, moments)
 
     # ------------------------------------------------------------ offsets
 
@@ -190,21 +151,9 @@ class _Layer:
         of = {offset: self._offset(looks, offset) for offset in range(-reach, reach + 1)}
         for offset, entry in self.keys.at_offsets.items():
             yield from profile_rows(self.place, entry, of[offset], offset=offset)
-        best = _best_offsets(looks).tolist()
-        named = [{"offset": offset} for offset in best]
-        if self.keys is FRAMES:
-            named = [each | {"direction": self._time(each["offset"])} for each in named]
+        best = _best_offsets(looks, self.keys.at_offsets).tolist()
+        named = [*map(self.keys.at, best)]
         yield from chosen_rows(self.place, other, best, of.__getitem__, named)
-
-    def _time(self, offset: int) -> str:
-        """An offset in frames, in words: "60 ms earlier"."""
-        return f"{abs(offset) * self.frame_ms:g} ms {'earlier' if offset < 0 else 'later'}"
-
-    def _moments(self, moments: FrameMoments) -> Iterator[ProfileRow]:
-        chosen, num_frames = moments.weight[0].argmax(-1).tolist(), moments.weight.shape[-1]
-        named = [{"direction": f"{frame * self.frame_ms / 1000:.2f} s"} for frame in chosen]
-        cells_at = partial(on_spot, moments, Grid(1, num_frames, 0))
-        yield from chosen_rows(self.place, ENTRIES["moment"], chosen, cells_at, named)
 
     def _offset(self, looks: Looks, offset: int) -> Cells:
         reach = looks.cases.shape[1] // 2
@@ -249,10 +198,9 @@ class _Layer:
             if place == self.place and isinstance(sums, ClassWeights):
                 by_position = ratio(_by_offset(sums), sums.cases.numpy()[..., None])
                 for t, trait in enumerate(classes_of(kind)):
-                    cells, more = class_cells(sums, t, by_position[:, t]), {}
-                    if kind is FrameTraits:
-                        more = {"direction": f"{NEAR * self.frame_ms / 1000:g} s"}
+                    cells = class_cells(sums, t, by_position[:, t])
                     entry = self.named.further.get(trait.name) or ENTRIES[trait.name]
+                    more = self.keys.nearby if kind is FrameTraits else {}
                     yield from profile_rows(self.place, entry, cells, **more)
 
     # ------------------------------------------------------------ relations
@@ -315,10 +263,10 @@ def _first_gain(row: ProfileRow) -> float:
     return -np.inf if np.isnan(gain) else gain
 
 
-def _best_offsets(looks: Looks) -> np.ndarray:
+def _best_offsets(looks: Looks, named: Mapping[int, TraitEntry]) -> np.ndarray:
     """The offset without a trait of its own that each head hits most often in the first half."""
     reach = looks.cases.shape[1] // 2
-    free = set(range(-reach, reach + 1)) - AT_OFFSETS.keys()
+    free = set(range(-reach, reach + 1)) - named.keys()
     far = sorted(free, key=lambda o: (abs(o), o))
     order = torch.tensor(far)
     return order[looks.hits[0][:, order + reach].max(-1).indices].numpy()
@@ -367,111 +315,10 @@ def _seen_share(at_offset_O: np.ndarray, direction: str) -> tuple[float, int]:
     return float(at_offset_O[middle + 1 : -2].sum() + at_offset_O[-1]), AFTER
 
 
-INTEGERS = ("positional_offset", "rare_cases")
-
-
-def head_table(heads: Heads, totals: Totals, measures: Sequence[type[Sums]]) -> HeadTable:
-    """One row per head; NaN if a measure did not apply to the layer."""
-    columns: dict[str, list[float]] = {name: [] for measure in measures for name in measure.names()}
-    for measure in measures:
-        for place, count in _layers(heads):
-            sums = totals.sums.get((measure, place))
-            value = {} if sums is None else numbers_of(sums, count)
-            for name in measure.names():
-                numbers = value.get(name, torch.full((count,), torch.nan))
-                columns[name] += numbers.double().tolist()
-    table = HeadTable.of(heads, columns)
-    whole = {name: table.frame[name].astype("Int64") for name in INTEGERS if name in columns}
-    return HeadTable(table.frame.assign(**whole))
-
-
-def without_number(
-    heads: Heads, frame: pd.DataFrame, totals: Totals, measures: Iterable[type[Sums]]
-) -> Iterator[str]:
-    """A sentence for each column of a plug-in that is NaN though its measure applied."""
-    for measure in further_measures(measures):
-        applied = np.array([(measure, head.layer_id) in totals.sums for head in heads])
-        for name in measure.names():
-            if num := int((frame[name].isna().to_numpy() & applied).sum()):
-                yield no_number(name, measure_origin(measure), num, int(applied.sum()))
-
-
-def without_words(measures: Iterable[type[Sums]]) -> Iterator[str]:
-    """A sentence for each measure of a plug-in that lacks columns, or whose columns lack words."""
-    for measure in further_measures(measures):
-        what = f"the measure {measure.name or measure.__name__} of the plug-in"
-        what = f"{what} {measure_origin(measure)}"
-        if not measure.columns:
-            yield f"{what} has no columns, so that none of its numbers is shown"
-        if bare := [each.key for each in measure.entries() if not each.about]:
-            yield f"{what} has no words for {', '.join(bare)}: write its columns as ColumnEntry"
-
-
-def relation_table(heads: Heads, totals: Totals, named: RelationNames) -> pd.DataFrame | None:
-    """One row per head, relation and direction; None if no sentence had a tree."""
-    if not named.relations:
-        return None
-    return _table_of(heads, totals, lambda sums: sums.table(named.relations))
-
-
-def link_table(heads: Heads, totals: Totals, named: RelationNames) -> pd.DataFrame | None:
-    """One row per head, kind of link and direction; None if no sentence had links."""
-    if not named.links:
-        return None
-    return _table_of(heads, totals, lambda sums: sums.table_of_links(named.links))
-
-
-def _table_of(
-    heads: Heads, totals: Totals, rows: Callable[[Syntactic], pd.DataFrame]
-) -> pd.DataFrame | None:
-    parts = []
-    for place, _ in _layers(heads):
-        sums = totals.sums.get((Syntactic, place))
-        if isinstance(sums, Syntactic):
-            part = rows(sums)
-            part.insert(0, "head", [str(Head(*place, index)) for index in part.pop("index")])
-            parts.append(part)
-    return pd.concat(parts, ignore_index=True) if parts else None
-
-
-def offset_table(heads: Heads, totals: Totals) -> pd.DataFrame:
-    """Rows `head offset share`: the offset profile of every head, at offsets that occur."""
-    rows = []
-    for place, count in _layers(heads):
-        sums = totals.sums.get((Positional, place))
-        shares = sums.shares() if isinstance(sums, Positional) else torch.zeros(count, 1)
-        for index, bin_ in (shares > 0).nonzero().tolist():
-            offset = bin_ - shares.shape[-1] // 2
-            rows.append((str(Head(*place, index)), offset, float(shares[index, bin_])))
-    return pd.DataFrame(rows, columns=["head", "offset", "share"])
-
-
-def _layers(heads: Heads) -> list[tuple[LayerId, int]]:
+def layers_of(heads: Heads) -> list[tuple[LayerId, int]]:
+    """The layers of a model, site by site, with the number of heads of each."""
     return [
         (LayerId(site, layer), count)
         for site in SITES
         for layer, count in enumerate(heads.counts.get(site, ()))
     ]
-
-
-def timings_of(timings: dict[str, float], read: Totals) -> dict[str, float]:
-    """Seconds of every step, and the rates of measuring; none if a resumed run had read all.
-
-    Args:
-        timings: the seconds.
-        read: the amounts that were read in them, without those that an interrupted run read.
-    """
-    amounts = {"sentences_per_s": read.num_sentences, "tokens_per_s": read.num_tokens}
-    seconds = max(timings["measure_s"], 1e-3)
-    return timings | {name: round(each / seconds, 1) for name, each in amounts.items() if each}
-
-
-def warnings_of(census: Census, max_length: int | None, anatomy: Anatomy) -> list[str]:
-    """A sentence for everything that was truncated, lost or could not be measured."""
-    reported = [*census.warnings(max_length), *census.arc_warnings()]
-    blind = [layer.module for layer in anatomy.layers if layer.output is None]
-    if blind:
-        reported.append(
-            f"no output projection was found for {', '.join(blind)}: norms are not measured there"
-        )
-    return reported

@@ -37,6 +37,7 @@ from .map_view import grids as grids
 from .map_view import head_map as head_map
 from .names import MEASURES as MEASURES
 from .names import SITE_TITLES as SITE_TITLES
+from .names import heard as heard
 from .names import known as known
 from .opening import story as story
 from .part import CardPart as CardPart

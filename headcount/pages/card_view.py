@@ -256,7 +256,7 @@ def cards(run: Analysis) -> tuple[Card, ...]:
             worth=worth[row.head],
             probe=added[row.head].probe,
             offsets=_offsets(run, row.head),
-            sinks=_sinks(row.values),
+            sinks=_sinks(columns, row.values),
             patterns=_patterns(row.values),
             rare=_rare(row.values),
             random=_at_random(columns, null.get(row.head)),
@@ -366,8 +366,8 @@ def offset_bins(offsets: Mapping[int, float]) -> tuple[float, ...]:
     return tuple(numbers.rounded(share, 3) or 0.0 for share in bins)
 
 
-def _sinks(values: Mapping[str, float]) -> tuple[Share, ...]:
-    found = [(m, values[m.key], values.get(m.norm, math.nan)) for m in measures(values) if m.rests]
+def _sinks(columns: Sequence[ColumnEntry], values: Mapping[str, float]) -> tuple[Share, ...]:
+    found = [(m, values[m.key], values.get(m.norm, math.nan)) for m in columns if m.rests]
     return tuple(
         Share(m.rests, *_shown(m, weight), *_shown(m, norm))
         for m, weight, norm in found

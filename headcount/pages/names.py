@@ -1,6 +1,8 @@
 """Names of sites, and the columns of a table of heads with those of the scores."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import final
 
@@ -66,5 +68,28 @@ def measures(columns: Iterable[str], stored: Iterable[ColumnEntry] = ()) -> list
 
 
 def columns_of(run: Analysis) -> list[ColumnEntry]:
-    """The measures of a run."""
-    return measures(run.measures, run.stored_columns)
+    """The measures of a run, in the words of what its heads look at."""
+    found = measures(run.measures, run.stored_columns)
+    return [
+        replace(each, **{name: heard(getattr(each, name), run) for name in _SPOKEN})
+        for each in found
+    ]
+
+
+_SPOKEN = ("label", "about", "rests")
+"""The words of a column that name what heads look at."""
+
+
+def heard(text: str, run: Analysis) -> str:
+    """Words on tokens, for frames, too, if the run is on sound: its encoder reads frames."""
+    if (frame_ms := run.record.frame_ms) is None:
+        return text
+    words = {
+        "separator tokens": "the silence behind the sound",
+        "separators": "silence",
+        "in tokens": f"in frames of {frame_ms:g} ms or tokens",
+        "tokens": "frames or tokens",
+        "token": "frame or token",
+    }
+    found = re.sub(rf"\b({'|'.join(words)})\b", lambda its: words[its[0].lower()], text, flags=re.I)
+    return found[:1].upper() + found[1:] if text[:1].isupper() else found

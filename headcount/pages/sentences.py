@@ -8,6 +8,7 @@ from typing import Any
 from headcount import numbers
 from headcount.core import amount
 from headcount.pages.kinds import Leading, kinds_of, kinds_sentence, num_borderline, verdicts
+from headcount.pages.names import heard
 from headcount.results import Analysis, Record, RunRecord, Untested
 from headcount.vocabulary import LINKS, OF_RELATIONS, RELATIONS, SYNTAX, label_of
 
@@ -321,7 +322,7 @@ def first_token(run: Analysis) -> str:
     """How many heads rest on the first token, where sinks were not tested; else empty."""
     if "first" not in few_of(run) or not any("attn_first" in row.values for row in run.rows):
         return ""
-    return _over_half(run, _many(run, "attn_first"), "the first token")
+    return _over_half(run, _many(run, "attn_first"), heard("the first token", run))
 
 
 def learned_sinks(run: Analysis) -> str:

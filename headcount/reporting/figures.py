@@ -27,7 +27,15 @@ from headcount.core import (
 )
 from headcount.importance import agreement_figure, importance_figure
 from headcount.numbers import percent
-from headcount.pages import MAX_OFFSET, MEASURES, SITE_TITLES, confidence_map, offset_bins, role_map
+from headcount.pages import (
+    MAX_OFFSET,
+    MEASURES,
+    SITE_TITLES,
+    confidence_map,
+    heard,
+    offset_bins,
+    role_map,
+)
 from headcount.results import Analysis, HeadRow, read_run
 
 
@@ -73,7 +81,7 @@ def weight_and_norm(run: Analysis) -> Figure | None:
                 marker=SITE_MARKERS.get(site, "D"),
                 label=SITE_TITLES.get(site, site),
             )
-        axes.set(title=column.rests, xlabel="weight", xlim=(0, 1), ylim=(0, 1))
+        axes.set(title=heard(column.rests, run), xlabel="weight", xlim=(0, 1), ylim=(0, 1))
         axes.set_box_aspect(1)
     all_axes[0].set_ylabel("norm-weighted share")
     _site_legend(figure, all_axes[0])

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from headcount.analysis.profiles import RelationNames, head_table, offset_table, relation_table
+from headcount.analysis.profiles import RelationNames
+from headcount.analysis.tables import head_table, offset_table, relation_table
 from headcount.core import Heads, LayerId
 from headcount.measures import Norms, Positional, Sums, Syntactic
 from headcount.measures.registry import MEASURES

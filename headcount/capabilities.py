@@ -31,6 +31,7 @@ CAPABILITIES: Registry[Capability] = Registry(
         "finetune": "headcount.artifact.capability:FINETUNE",
         "follow": "headcount.papers.capability:FOLLOW",
         "report": "headcount.reporting.capability:REPORT",
+        "cite": "headcount.reporting.capability:CITE",
         "compare": "headcount.compare.capability:COMPARE",
         "reproduce": "headcount.papers.capability:REPRODUCE",
         "check": "headcount.testing.capability:CHECK",

@@ -9,6 +9,7 @@ ALIGN = Capability(
     command="headcount.alignment.command:Align",
     result="headcount.alignment.result:Alignment",
     document="headcount.alignment.document:alignment_document",
+    notes="headcount.alignment.document:alignment_notes",
     beside=True,
     sections=(Section("alignment", "translations", 110),),
     shares_work=True,

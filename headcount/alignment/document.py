@@ -5,11 +5,30 @@ from matplotlib.figure import Figure
 from headcount.alignment.result import Alignment, AlignmentRow
 from headcount.core import Chart, Document, Table, Text, amount
 from headcount.numbers import ends
-from headcount.pages import share_map
+from headcount.pages import Note, share_map
 
 SHOWN = {"aligner": 10, "head": 10, "layer": 3}
 """Number of rows of each level in the table."""
 _HEADERS = ("head", "read from", "direction", "AER", "95 %", "precision", "recall", "accuracy")
+
+
+def alignment_notes(found: Alignment) -> tuple[Note, ...]:
+    """How links are read from heads, and how they are judged."""
+    del found
+    return (
+        Note(
+            "Links between words",
+            "Every target word is linked to the source word with the largest weight, or with the "
+            "largest norm of the weighted vector.",
+            "Kobayashi et al., EMNLP 2020, arXiv:2004.10102, section 5",
+        ),
+        Note(
+            "Alignment error rate",
+            "1 - (|A and S| + |A and P|) / (|A| + |S|), with A the links, S the sure and P the "
+            "possible gold links.",
+            "Och and Ney, Computational Linguistics 2003, aclanthology.org/J03-1002, section 4",
+        ),
+    )
 
 
 def alignment_document(found: Alignment) -> Document:

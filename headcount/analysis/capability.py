@@ -8,6 +8,7 @@ ANALYZE = Capability(
     sentence="Measure what every head does on a corpus; write a report.",
     command="headcount.analysis.command:Analyze",
     result="headcount.results.analysis:Analysis",
+    notes="headcount.analysis.methods_section:cited_notes",
     page="headcount.analysis.syntax_section:PART",
     sections=(
         Section(

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from headcount import numbers
-from headcount.core import Document, Heading, Table, Text, amount
+from headcount.core import Document, Heading, Table, Text, amount, capital
 from headcount.pages import NO_ROLE, by_chance, offset_words
 from headcount.results import Analysis, Claim, Confirmation, TraitStrength, confirm
 from headcount.vocabulary import BORDERLINE, CLEAR, label_of, relation_label, roles_named
@@ -54,7 +54,7 @@ def _lede(found: Confirmation) -> str:
     where = f"{', '.join(found.other.corpora)} ({texts})"
     if not found.claims:
         return f"No head has a role, so there is none to find again on {where}."
-    left = f" {_capital(untested)} could not be tested there." if untested else ""
+    left = f" {capital(numbers.count(untested))} could not be tested there." if untested else ""
     if not again + not_again:
         return f"No role could be tested on {where}."
     parts = [
@@ -68,11 +68,6 @@ def _lede(found: Confirmation) -> str:
         f"Of {amount(again + not_again, 'role')}, {numbers.count(again)} "
         f"{'is' if again == 1 else 'are'} found again on {where}{of_which}.{left}"
     )
-
-
-def _capital(number: int) -> str:
-    text = numbers.count(number)
-    return text[0].upper() + text[1:]
 
 
 def _tested(found: Confirmation, **wanted: str) -> int:

@@ -171,13 +171,27 @@ NO_TREES = (
 NO_NULL = "Run with --null to see how many heads would get a role with random weights."
 
 
+def analysis_notes(run: Analysis) -> list[Note]:
+    """How the numbers of an analysis are measured, those of plug-ins' measures last."""
+    notes = [note for note in NOTES if run.record.inputs in note.inputs]
+    notes += (LINKING,) if run.record.links else ()
+    return [*notes, *(Note(each.label, each.about, each.source) for each in run.stored_columns)]
+
+
+def cited_notes(run: Analysis) -> list[Note]:
+    """The same without syntax that was not measured, and what a role must reach."""
+    notes = [each for each in analysis_notes(run) if each.what != "Syntactic" or run.relation_rows]
+    record = run.record
+    least = [
+        f"{each} {numbers.percent(record.thresholds.least(each))}" for each in record.possible_roles
+    ]
+    return [*notes, Note("Thresholds of roles", f"{numbers.listed(least)}.", "headcount")]
+
+
 def methods_document(run: Analysis) -> Document:
     """What was not measured, definitions, the signature, and what set the run up."""
     record = run.record
-    notes = [note for note in NOTES if record.inputs in note.inputs]
-    notes += [note for part in page_parts() for note in part.notes(run)]
-    notes += (LINKING,) if record.links else ()
-    notes += [Note(each.label, each.about, each.source) for each in run.stored_columns]
+    notes = [*analysis_notes(run), *(note for part in page_parts() for note in part.notes(run))]
     unmeasured = (
         NO_TREES if record.inputs.is_text and not run.relation_rows else "",
         "" if run.null_rows else NO_NULL,

@@ -36,6 +36,7 @@ from headcount.core import (
     InputError,
     ResumePolicy,
     amount,
+    capital,
     check_one_folder,
     check_single_process,
     is_main_process,
@@ -306,7 +307,7 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
             said = speed.limits(read.loaded).sentence(
                 self.budget.num_pruned(read.loaded.heads, self.on.site)
             )
-            print_lines([f"{said[0].upper()}{said[1:]}."])
+            print_lines([f"{capital(said)}."])
         analysis = read.more
         roles = None if analysis is None else analysis.roles
         pruned = pruning.prune(

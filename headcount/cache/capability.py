@@ -9,5 +9,6 @@ CACHE = Capability(
     command="headcount.cache.command:CacheCommand",
     result="headcount.cache.result:PlannedCache",
     document="headcount.cache.document:cache_document",
+    notes="headcount.cache.document:cache_notes",
     shares_work=True,
 )

@@ -6,10 +6,28 @@ from math import isnan
 from headcount.cache.result import DENSE, NEEDLES, GroupRow, JudgedRow, PlannedCache, few_draws
 from headcount.core import Block, Document, Heading, Table, Text, amount, size_in_words
 from headcount.numbers import ends, percent
+from headcount.pages import Note
 from headcount.results import RANDOM, find, select
 
 FAR = 8000
 """Number of tokens at which the size of the cache is stated."""
+
+
+def cache_notes(found: PlannedCache) -> tuple[Note, ...]:
+    """What a group keeps that streams, and how retrieval is scored."""
+    record = found.record
+    kept = f"{amount(record.sink, 'first token')} and the {amount(record.recent, 'last token')}"
+    streaming = Note(
+        "Streaming",
+        f"A key/value group that streams keeps the {kept}; every other one keeps all tokens.",
+        "Xiao et al., 2024, arXiv:2410.10819, section 2",
+    )
+    retrieval = Note(
+        "Retrieval",
+        "Share of an answer that a head copies from a needle, over needles that were found.",
+        "Wu et al., 2024, arXiv:2404.15574",
+    )
+    return (streaming,) if record.asked is None else (streaming, retrieval)
 
 
 def cache_document(found: PlannedCache) -> Document:

@@ -9,6 +9,7 @@ CLUSTER = Capability(
     command="headcount.clusters.command:Cluster",
     result="headcount.clusters.result:Clusters",
     document="headcount.clusters.document:clusters_document",
+    notes="headcount.clusters.document:clusters_notes",
     takes_roles=True,
     beside=True,
     sections=(Section("clusters", "same places", 90),),

@@ -19,8 +19,8 @@ from headcount.core import (
     amount,
     panel_grid,
 )
-from headcount.pages import SITE_TITLES
-from headcount.vocabulary import roles_named
+from headcount.pages import SITE_TITLES, Note
+from headcount.vocabulary import CLARK, roles_named
 
 SHOWN = 10
 """Number of pairs and of groups in a table."""
@@ -28,6 +28,19 @@ _PANEL = (3.4, 3.4)
 """Width and height of one site's map, in inches."""
 _NAMED = 26
 """Largest number of rows of a map that have their names beside them: more would overlap."""
+
+
+def clusters_notes(found: Clusters) -> tuple[Note, ...]:
+    """How distances between heads are measured."""
+    return (
+        Note(
+            "Distance between heads",
+            "Mean Jensen-Shannon divergence of two heads' weights per query, in nats. Groups are "
+            "those of complete linkage whose heads are all within "
+            f"{found.record.within:g} nats; the picture is multidimensional scaling.",
+            f"{CLARK}, section 6",
+        ),
+    )
 
 
 def clusters_document(

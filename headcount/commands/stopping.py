@@ -19,7 +19,7 @@ from threading import Event, Thread, current_thread, main_thread
 from types import FrameType
 from typing import final
 
-from headcount.core import ended, is_alone, reason, write_json
+from headcount.core import capital, ended, is_alone, reason, write_json
 
 NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
 """Signals by Ctrl-C, by `kill`, and by a terminal that is closed; Windows lacks the last one."""
@@ -205,7 +205,7 @@ def full_memory(error: BaseException, options: Collection[str] = ()) -> str | No
         return None
     known = [text for name, text in LESS_MEMORY.items() if name in options]
     less = ", ".join(known) or "give shorter texts, or a smaller model"
-    return f"The device is out of memory ({words}). {less[0].upper()}{less[1:]}."
+    return f"The device is out of memory ({words}). {capital(less)}."
 
 
 def refused_path(error: BaseException) -> str | None:

@@ -190,6 +190,8 @@ from .units import latest as latest
 from .units import read_arrays as read_arrays
 from .units import write_arrays as write_arrays
 from .wording import amount as amount
+from .wording import capital as capital
 from .wording import is_unicode as is_unicode
+from .wording import latex as latex
 from .wording import shortened as shortened
 from .wording import visible as visible

@@ -70,6 +70,9 @@ class Capability:
     """Sections on the page of an analysis."""
     page: str = ""
     """Place of what else it adds to that page: an instance of `PagePart`."""
+    notes: str = ""
+    """Place of the function that says how a result's numbers are measured: an iterable of `Note`,
+    each with its source, for the page and for `headcount cite`."""
     files: tuple[str, ...] = ()
     """Files that the command may leave beside an analysis, besides those of its result."""
     shares_work: bool = False

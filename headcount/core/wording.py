@@ -50,6 +50,39 @@ def amount(number: int, noun: str) -> str:
     return f"{number:,} {noun if number == 1 else _plural(noun)}"
 
 
+def capital(text: str) -> str:
+    """The text with its first letter as a capital.
+
+    >>> capital("one of BERT's heads")
+    "One of BERT's heads"
+    """
+    return text[:1].upper() + text[1:]
+
+
+_MATHS = {"−": "-", "×": r"\times", "‖": r"\|", "≥": r"\geq", "≤": r"\leq", "|": "|", "∑": r"\sum"}
+_OTHER = {
+    "\u202f": r"\,",
+    "\xa0": "~",
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+}
+_LATEX = str.maketrans(
+    {each: rf"\{each}" for each in "%&_#${}"}
+    | {each: f"${sign}$" for each, sign in _MATHS.items()}
+    | _OTHER
+)
+
+
+def latex(text: str) -> str:
+    r"""The text as LaTeX writes it.
+
+    >>> latex("80 % of v_1, −0.3")
+    '80 \\% of v\\_1, $-$0.3'
+    """
+    return text.translate(_LATEX)
+
+
 MOST = 1500
 """Largest number of characters of a message: some name every head, or repeat what was given."""
 

@@ -9,6 +9,7 @@ COREFERENCE = Capability(
     command="headcount.coreference.command:Coreference",
     result="headcount.coreference.result:Coreference",
     document="headcount.coreference.document:coreference_document",
+    notes="headcount.coreference.document:coreference_notes",
     beside=True,
     sections=(Section("coreference", "antecedents", 100),),
     shares_work=True,

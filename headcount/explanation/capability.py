@@ -9,6 +9,7 @@ EXPLAIN = Capability(
     command="headcount.explanation.command:Explain",
     result="headcount.explanation.result:Explained",
     document="headcount.explanation.document:explanation_document",
+    notes="headcount.explanation.document:explanation_notes",
     beside=True,
     sections=(Section("explained", "prediction", 20),),
     shares_work=True,

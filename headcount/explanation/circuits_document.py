@@ -3,7 +3,6 @@
 Of a stable circuit it shows the certain heads, what they keep, and agreement.
 """
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from math import isfinite, isnan
@@ -18,6 +17,8 @@ from headcount.core import (
     Table,
     Text,
     amount,
+    capital,
+    latex,
     new_figure,
     say,
     sorted_by,
@@ -155,14 +156,8 @@ def latex_rows(found: Explained) -> str:
             within(area.cpr, area.cpr_low, area.cpr_high),
             within(area.cmd, area.cmd_low, area.cmd_high),
         ]
-        rows.append(rf"{' & '.join(map(_latex, cells))} \\")
+        rows.append(rf"{' & '.join(map(latex, cells))} \\")
     return "\n".join(rows)
-
-
-def _latex(text: str) -> str:
-    """A cell as LaTeX writes it."""
-    escaped = re.sub(r"([%&_#$])", r"\\\1", text)
-    return re.sub(r"−(\d)", r"$-$\1", escaped)
 
 
 def _areas(found: Explained, others: str) -> Iterator[Block]:
@@ -355,7 +350,7 @@ def _tests(found: Explained) -> str:
     rows = [row for row in found.stable if row.verdict != "out"]
     needed = sum(row.p < ALPHA and row.lost > 0 for row in rows)
     return (
-        f"{' '.join(said)} {knows[0].upper()}{knows[1:]}. Of the circuit's "
+        f"{' '.join(said)} {capital(knows)}. Of the circuit's "
         f"{amount(len(rows), 'head')}, {needed} are needed: without one of them (*) it keeps less "
         f"(p < {ALPHA:g} after Holm's correction)."
     )

@@ -5,13 +5,25 @@ from math import isnan
 
 import numpy as np
 
-from headcount.core import Block, Document, Head, Heading, Table, Text, Warned, amount, sorted_by
+from headcount.core import (
+    Block,
+    Document,
+    Head,
+    Heading,
+    Table,
+    Text,
+    Warned,
+    amount,
+    capital,
+    sorted_by,
+)
 from headcount.explanation.circuits_document import circuit_blocks, stable_words
 from headcount.explanation.positions_document import position_blocks
 from headcount.explanation.reasons_document import reason_blocks
 from headcount.explanation.result import EffectRow, Explained
 from headcount.explanation.together_document import effect_maps, together_blocks, words_of
 from headcount.numbers import listed, nats, within
+from headcount.pages import Note
 from headcount.statistics import ALPHA, rank_correlations
 
 SHOWN = 10
@@ -23,6 +35,25 @@ WRITES = (
     "their logits most, through the final norm (its scale kept) and the unembedding."
 )
 """What promoted and demoted tokens are."""
+
+
+def explanation_notes(found: Explained) -> Iterator[Note]:
+    """What each effect is, and what is kept by heads alone."""
+    for effect in found.measured:
+        if words := found.record.words.get(effect):
+            yield Note(
+                capital(words.label),
+                f"{capital(words.about)}.",
+                words.source,
+            )
+    if found.circuits:
+        yield Note(
+            "Circuits",
+            "Share of the prediction that is left if all other heads write what they write in a "
+            "second prompt, or their means. CPR is the area under that share over the number of "
+            "heads, CMD the area between it and 1.",
+            "Mueller et al., 2025, arXiv:2504.13151",
+        )
 
 
 def explanation_document(found: Explained) -> Document:
@@ -122,7 +153,7 @@ def best_heads(found: Explained) -> str:
         said += [f"{lowering[0]} lowers it most"] if lowering else []
         if said:
             parts.append(f"{words_of(found, effect).label}: {', and '.join(said)}.")
-    return " ".join(f"{each[0].upper()}{each[1:]}" for each in parts)
+    return " ".join(map(capital, parts))
 
 
 def how(found: Explained) -> str:
@@ -229,7 +260,7 @@ def meanings(found: Explained) -> str:
     said = "; ".join(f"{words_of(found, name).label}: {each}" for name, each in about.items())
     is_said = "mean" in about and not _means_over_one(found)
     means = f" Means are over {found.record.means_over}." if is_said else ""
-    return f"{said[0].upper()}{said[1:]}.{means}"
+    return f"{capital(said)}.{means}"
 
 
 def _shown(found: Explained) -> list[EffectRow]:

@@ -373,7 +373,7 @@ class Relp(Direct):
         "the slope under LRP's rules times the difference of the head's outputs, an estimate of "
         "what is lost if it writes what it writes in the second prompt"
     )
-    source = "2025, arXiv:2508.21258"
+    source = "Rezaei Jafari et al., 2025, arXiv:2508.21258"
     needs = frozenset({"second"})
     by_default = False
 

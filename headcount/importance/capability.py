@@ -9,6 +9,7 @@ IMPORTANCE = Capability(
     command="headcount.importance.command:Importance",
     result="headcount.importance.folder:Assessment",
     document="headcount.importance.document:worth_document",
+    notes="headcount.importance.page:assessment_notes",
     page="headcount.importance.page:PART",
     sections=(Section("worth", "worth", 30, "headcount.importance.document:worth_shown"),),
     shares_work=True,
@@ -21,6 +22,7 @@ SENSITIVITY = Capability(
     command="headcount.importance.command:SensitivityCommand",
     result="headcount.importance.sensitivity_result:Sensitivity",
     document="headcount.importance.sensitivity_document:sensitivity_document",
+    notes="headcount.importance.sensitivity_document:sensitivity_notes",
     shares_work=True,
 )
 

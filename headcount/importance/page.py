@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import final
 
+from headcount.core import capital
+from headcount.importance.folder import Assessment
 from headcount.importance.options import OWN_COLUMNS, SCORES
 from headcount.pages import Note, PagePart
 from headcount.results import Analysis
@@ -10,18 +12,27 @@ from headcount.vocabulary import ColumnEntry
 
 WORTH_NOTES = (
     *(
-        Note(label[0].upper() + label[1:], each.definition, each.column.source)
+        Note(capital(each.column.label), each.definition, each.column.source)
         for each in (SCORES[name] for name in dict.fromkeys(("ablation", *SCORES.own)))
-        if (label := each.column.label)
     ),
     Note(
         "Agreement",
         "Spearman's rank correlation over heads; intervals by Fisher's z with the "
         "variance of Bonett and Wright. Heads without a number are excluded, pair by pair.",
-        "Bonett and Wright, Psychometrika 2000",
+        "Bonett and Wright, Psychometrika 2000, doi.org/10.1007/BF02294183",
     ),
 )
 """Definitions and references for the importance scores."""
+
+
+def assessment_notes(found: Assessment) -> list[Note]:
+    """How the scores of an assessment are measured, those of plug-ins last."""
+    own = [
+        Note(capital(each.column.label), each.definition, each.column.source)
+        for each in (SCORES[name] for name in dict.fromkeys(("ablation", *SCORES.own)))
+        if each.column.key in found.columns
+    ]
+    return [*own, *(Note(each.label, each.about, each.source) for each in found.stored_columns)]
 
 
 @final

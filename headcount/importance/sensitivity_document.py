@@ -9,7 +9,8 @@ from matplotlib.ticker import MaxNLocator
 from headcount.core import ACCENT, INK, SITES, Chart, Document, Table, Text, amount, new_figure
 from headcount.importance.sensitivity_result import KINDS, Sensitivity, SensitivityRow
 from headcount.numbers import correlation, ends, percent, significant
-from headcount.pages import SITE_TITLES
+from headcount.pages import SITE_TITLES, Note
+from headcount.vocabulary import CLARK
 
 _COLOURS: dict[str, str] = dict(zip(KINDS, (ACCENT, "#0072B2", "#009E73", INK), strict=True))
 _MARKERS: dict[str, str] = dict(zip(KINDS, "osD^", strict=True))
@@ -46,6 +47,19 @@ def _curve(axes: Axes, rows: Sequence[SensitivityRow]) -> None:
     axes.fill_between(layers, low, high, color=colour, alpha=0.2, linewidth=0)
     values = [row.value for row in rows]
     axes.plot(layers, values, _MARKERS[kind], ls="-", ms=4, lw=1.2, color=colour, label=kind)
+
+
+def sensitivity_notes(found: Sensitivity) -> tuple[Note, ...]:
+    """What a reaction is."""
+    del found
+    return (
+        Note(
+            "Reaction of the loss",
+            "Mean size of the derivative of an example's loss by an attention weight, by kind of "
+            "token.",
+            f"{CLARK}, section 3.2",
+        ),
+    )
 
 
 def sensitivity_document(found: Sensitivity) -> Document:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import NormalDist, median
 
 from headcount import numbers
-from headcount.core import sorted_by
+from headcount.core import capital, sorted_by
 from headcount.pages.names import SITE_TITLES, known
 from headcount.results import (
     METRICS,
@@ -225,7 +225,7 @@ def site_sentence(importance: ImportanceRecord) -> str:
         f"by {numbers.effect(each.delta)} without any {SITE_TITLES[each.site].lower()}"
         for each in sorted_by(known, lambda each: each.delta, descending=True)
     ]
-    return f"{what[0].upper()}{what[1:]} {verb} {numbers.listed(parts)}."
+    return f"{capital(what)} {verb} {numbers.listed(parts)}."
 
 
 def interval(effect: Effect) -> str:

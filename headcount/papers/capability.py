@@ -9,6 +9,7 @@ EVOLVE = Capability(
     command="headcount.papers.paper_commands:Evolve",
     result="headcount.papers.evolution.record:Evolution",
     document="headcount.papers.evolution.document:evolution_document",
+    notes="headcount.papers.evolution.document:evolution_notes",
     shares_work=True,
 )
 
@@ -27,6 +28,7 @@ FOLLOW = Capability(
     command="headcount.papers.train_command:Follow",
     result="headcount.papers.following.record:Followed",
     document="headcount.papers.following.document:followed_document",
+    notes="headcount.papers.following.document:followed_notes",
     shares_work=True,
 )
 

@@ -9,6 +9,7 @@ PROBE = Capability(
     command="headcount.probing.command:Probe",
     result="headcount.probing.result:Probed",
     document="headcount.probing.document:probes_document",
+    notes="headcount.probing.document:probes_notes",
     beside=True,
     page="headcount.probing.document:PART",
     sections=(Section("probes", "probes", 80),),

@@ -5,10 +5,11 @@ from typing import final
 
 from headcount import numbers
 from headcount.core import Block, Chart, Document, Heading, Table, Text
-from headcount.pages import CardPart, PagePart, ProbeHead
+from headcount.pages import CardPart, Note, PagePart, ProbeHead
 from headcount.probing.figures import PROBE_FIGURES, VARIANTS
 from headcount.probing.result import Probed, ProbeRow
 from headcount.results import Analysis
+from headcount.vocabulary import CLARK
 
 _PROBE_TITLES = {
     "attention": "heads of words, from attention",
@@ -33,6 +34,39 @@ _METRIC_TITLES = {
     "tag-accuracy": "part of speech",
 }
 _SHOWN_HEADS = 8
+
+
+_NOTES = {
+    "attention": Note(
+        "Attention probe",
+        "The head of a word is the candidate with the largest weighted sum of all heads' attention "
+        "in both directions.",
+        f"{CLARK}, section 5",
+    ),
+    "edges": Note(
+        "Edge probe",
+        "A linear classifier of word pairs by the attention of all heads between them, beside the "
+        "same with random labels.",
+        "Coenen et al., NeurIPS 2019, arXiv:1906.02715, section 3",
+    ),
+    "structure": Note(
+        "Structural probe",
+        "A linear map of hidden states under which squared distances are those of the tree.",
+        "Hewitt and Manning, NAACL 2019, aclanthology.org/N19-1419",
+    ),
+    "layers": Note(
+        "Layer probes",
+        "Linear classifiers of tags and relations by each layer's hidden states.",
+        "Tenney et al., ACL 2019, arXiv:1905.05950",
+    ),
+}
+"""How each probe works; that of words is the attention probe with word vectors."""
+_NOTES["words"] = _NOTES["attention"]
+
+
+def probes_notes(found: Probed) -> tuple[Note, ...]:
+    """How the probes that were trained work."""
+    return tuple(dict.fromkeys(_NOTES[each] for each in found.record.probes))
 
 
 def probes_document(found: Probed) -> Document:

@@ -9,6 +9,7 @@ CURVE = Capability(
     command="headcount.pruning.command:Curve",
     result="headcount.results.curve:Curve",
     document="headcount.pruning.document:curve_document",
+    notes="headcount.pruning.document:curve_notes",
     takes_roles=True,
     page="headcount.pruning.document:PART",
     sections=(Section("curve", "pruning", 40, "headcount.pruning.document:curve_shown"),),

@@ -14,6 +14,7 @@ from headcount.core import Block, Chart, Document, Heading, Heads, Table, Text, 
 from headcount.pages import (
     Given,
     Keeping,
+    Note,
     PagePart,
     curve_charts,
     curve_command,
@@ -21,6 +22,7 @@ from headcount.pages import (
     score_curve,
 )
 from headcount.results import METRICS, RANDOM, Analysis, Curve, CurvePoints, CurveRecord, loss_unit
+from headcount.vocabulary import VOITA
 
 BUDGETS = 4
 """Number of budgets of a curve that are named."""
@@ -183,6 +185,19 @@ def curve_of(
         signature=signature,
     )
     return Curve(record, points)
+
+
+def curve_notes(found: Curve) -> tuple[Note, ...]:
+    """What a curve holds."""
+    del found
+    return (
+        Note(
+            "Pruning curve",
+            "Loss and score of the model with fewer and fewer heads, chosen by each method and at "
+            "random.",
+            f"{VOITA}, section 6; Li et al., TACL 2021, arXiv:2108.04657",
+        ),
+    )
 
 
 def curve_document(found: Curve, roles: Mapping[str, Sequence[str]] | None = None) -> Document:

@@ -9,6 +9,13 @@ REPORT = Capability(
     command="headcount.reporting.command:Report",
 )
 
+CITE = Capability(
+    name="cite",
+    group="More",
+    sentence="Write the methods of a run, and what to cite, for a paper.",
+    command="headcount.reporting.command:Cite",
+)
+
 DOCTOR = Capability(
     name="doctor",
     group="More",

@@ -109,6 +109,31 @@ class Report(Command):
 
 
 @dataclass(frozen=True)
+class Cite(Command):
+    """The arguments of `headcount cite`."""
+
+    out: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="OUT")]
+    """Folder of the run; methods.tex and references.bib are written into its folder paper."""
+
+    def run(self) -> int:
+        """Write all files, and print where they are."""
+        check_is_folder(self.out)
+        found, folder = reporting.citing(self.out), self.out / results.PAPER
+        if not found.methods:
+            raise InputError(
+                f"Expected results in {self.out}, got none. Name the folder of `headcount analyze` "
+                "or of another command that measures."
+            )
+        write_text(folder / "methods.tex", found.methods)
+        write_text(folder / "references.bib", found.references)
+        console = plain_console(soft_wrap=True)
+        console.print(f"Methods: {folder / 'methods.tex'}")
+        papers = amount(found.papers, "paper")
+        console.print(f"References: {folder / 'references.bib'}, headcount and {papers}")
+        return 0
+
+
+@dataclass(frozen=True)
 class Doctor(DeviceArguments, Command):
     """The arguments of `headcount doctor`."""
 

@@ -8,6 +8,7 @@ from .certificate import LAPSED as LAPSED
 from .certificate import Certificate as Certificate
 from .certificate import Comparison as Comparison
 from .certificate import weights_sha256 as weights_sha256
+from .claiming import PAPER as PAPER
 from .claiming import check_same_model as check_same_model
 from .claiming import check_same_scores as check_same_scores
 from .claiming import claim as claim
@@ -20,6 +21,7 @@ from .confirmation import Confirmation as Confirmation
 from .confirmation import Outcome as Outcome
 from .confirmation import confirm as confirm
 from .curve import ALL as ALL
+from .curve import CURVE as CURVE
 from .curve import RANDOM as RANDOM
 from .curve import Curve as Curve
 from .curve import CurvePoint as CurvePoint

@@ -36,7 +36,9 @@ from headcount.results.store import Result, csv_name
 STATE = ("measuring-", "null-", "targets", "sweep", "translations")
 """Beginnings of the names of files in `state/` that interrupted runs leave."""
 
-FOLDERS = ("state", "figures", "other", CURVE)
+PAPER = "paper"
+"""Folder of what a paper needs of a run."""
+FOLDERS = ("state", "figures", PAPER, "other", CURVE)
 
 
 def claim(folder: Path, policy: ResumePolicy) -> None:

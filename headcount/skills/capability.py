@@ -9,6 +9,7 @@ SKILLS = Capability(
     command="headcount.skills.command:SkillsCommand",
     result="headcount.skills.result:Skills",
     document="headcount.skills.document:skills_document",
+    notes="headcount.skills.document:skills_notes",
     beside=True,
     page="headcount.skills.document:PART",
     sections=(Section("skills", "skills", 10),),

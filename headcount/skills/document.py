@@ -9,15 +9,25 @@ from math import isnan
 from typing import final
 
 from headcount import numbers
-from headcount.core import Block, Document, Heading, Table, Text, amount
+from headcount.core import Block, Document, Heading, Table, Text, amount, capital
 from headcount.numbers import percent
-from headcount.pages import CardPart, Map, PagePart, Score, head_map
+from headcount.pages import CardPart, Map, Note, PagePart, Score, head_map
 from headcount.results import Analysis
 from headcount.skills.result import Overlap, RecallRow, Skills, TaskRow
 from headcount.vocabulary import ColumnEntry
 
 SHOWN = 5
 """Number of heads by each skill."""
+
+
+def skills_notes(found: Skills) -> tuple[Note, ...]:
+    """What each skill is that some head was asked for."""
+    asked = ((entry, found.ranked(key)) for key, entry in found.skills.items())
+    return tuple(
+        Note(capital(each.label), f"{capital(each.about)}.", each.source)
+        for each, scores in asked
+        if any(not isnan(score.value) for score in scores)
+    )
 
 
 def skills_document(found: Skills) -> Document:

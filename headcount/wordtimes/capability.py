@@ -9,4 +9,5 @@ WORD_TIMES = Capability(
     command="headcount.wordtimes.command:AlignSound",
     result="headcount.wordtimes.result:WordTimes",
     document="headcount.wordtimes.document:word_times_document",
+    notes="headcount.wordtimes.document:word_times_notes",
 )

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 
 from headcount.core import ACCENT, INK, Chart, Document, Table, Text, amount, new_figure
 from headcount.numbers import ends
+from headcount.pages import Note
 from headcount.wordtimes.comparison import FOUND
 from headcount.wordtimes.lists import TOLERANCES
 from headcount.wordtimes.result import ExampleRow, HeadTimesRow, ListTimesRow, WordTimes
@@ -16,6 +17,26 @@ SHOWN = 12
 """Number of heads in the table."""
 WIDTH, HEIGHT = 9.0, 3.6
 """Size of a figure in inches."""
+
+
+def word_times_notes(found: WordTimes) -> tuple[Note, ...]:
+    """How word times are read from heads, and how heads are chosen."""
+    del found
+    return (
+        Note(
+            "Word times",
+            "A word begins where dynamic time warping through the mean of some heads' "
+            "cross-attention enters it; weights are normalised over tokens and smoothed by a "
+            "median over 7 frames.",
+            "Radford et al., ICML 2023, arXiv:2212.04356",
+        ),
+        Note(
+            "Choice of heads",
+            "Without word times, by how far a head's own path is from those of the others, "
+            "aggregated over recordings; the norm of maps is reported beside.",
+            "Yeh et al., 2025, arXiv:2509.09987, section 3, for the norm",
+        ),
+    )
 
 
 def word_times_document(found: WordTimes) -> Document:

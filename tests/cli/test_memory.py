@@ -49,6 +49,7 @@ ELSEWHERE = {
     "demo": "runs the others on what comes along",
     "sample": "loads no model",
     "report": "loads no model",
+    "cite": "loads no model",
     "compare": "loads no model",
     "check": "makes tiny models of its own",
 }

@@ -20,6 +20,7 @@ from scipy.spatial import KDTree
 
 from headcount.core import MUTED, Block, Chart, Document, Heading, Table, Text, new_figure
 from headcount.numbers import correlation, percent
+from headcount.pages import Note
 from headcount.papers.evolution.mutual_information import ESTIMATES
 from headcount.papers.evolution.record import Evolution, EvolutionPoint
 
@@ -186,6 +187,19 @@ _TITLES = {
     "position": "{token} by position in the sentence",
     "tags": "tokens by tag ({labels})",
 }
+
+
+def evolution_notes(found: Evolution) -> tuple[Note, ...]:
+    """What is measured between layers."""
+    del found
+    return (
+        Note(
+            "Evolution of layers",
+            "Mutual information of a token's states with the tokens around it, by clusters, and "
+            "distances between layers by canonical correlations.",
+            "Voita et al., EMNLP 2019, arXiv:1909.01380",
+        ),
+    )
 
 
 def evolution_document(evolution: Evolution) -> Document:

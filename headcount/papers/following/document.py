@@ -15,8 +15,10 @@ from matplotlib.ticker import MaxNLocator
 
 from headcount.core import ACCENT, MUTED, Chart, Document, Table, Text, amount, new_figure
 from headcount.numbers import percent
+from headcount.pages import Note
 from headcount.papers.following.record import Followed, FollowedCheckpoint, FollowRecord
 from headcount.results import METRICS
+from headcount.vocabulary import MICHEL
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#7A3E9D", "#CC79A7", "#E69F00", "#56B4E9", "#555555")
 MARKERS = "os^Dv<>p"
@@ -137,6 +139,18 @@ def _score(axes: Axes, record: FollowRecord) -> None:
 
 SETTLED = 0.9
 """Share of the ceiling from which on importance counts as settled."""
+
+
+def followed_notes(followed: Followed) -> tuple[Note, ...]:
+    """What is followed along a training."""
+    del followed
+    return (
+        Note(
+            "Heads along a training",
+            "Importance, roles and prunability of all heads at checkpoints of one training.",
+            f"{MICHEL}, section 6",
+        ),
+    )
 
 
 def followed_document(followed: Followed) -> Document:

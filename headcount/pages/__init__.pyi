@@ -56,6 +56,7 @@ from .sections import document_of as document_of
 from .sentences import by_chance as by_chance
 from .sentences import headline as headline
 from .sentences import measured as measured
+from .sentences import model_and_data as model_and_data
 from .sentences import offset_words as offset_words
 from .sentences import short_name as short_name
 from .sentences import why_none as why_none

@@ -15,8 +15,8 @@ from typing import Any, final
 
 from headcount.core import capital, latex, part, with_variants
 from headcount.numbers import listed
-from headcount.pages import Note
-from headcount.results import CURVE, Record, Result, Signature
+from headcount.pages import Note, model_and_data
+from headcount.results import CURVE, Result, Signature
 
 OWN = "headcount"
 """Key of our own entry."""
@@ -54,7 +54,7 @@ class Cited:
 @cache
 def bibliography() -> dict[str, Entry]:
     """Every entry by its key."""
-    text = (files(__package__) / "papers.bib").read_text(encoding="utf-8")
+    text = (files("headcount.reporting") / "papers.bib").read_text(encoding="utf-8")
     return {entry.key: entry for entry in map(_entry, text.strip().split("\n\n"))}
 
 
@@ -112,21 +112,16 @@ def _measured(command: str, result: Result[Any], notes: Iterable[Note]) -> str:
         for name, value in signed.parts.items()
         if name not in (*VERSIONS, "model")
     )
+    model, data = model_and_data(result.record)
+    subject = (model or signed.parts.get("model", "")) + (f" on {data}" if data else "")
     lines = (
         rf"\paragraph{{{capital(command)}}}",
-        rf"\texttt{{headcount {command}}} measured {latex(_subject(result.record))} with "
+        rf"\texttt{{headcount {command}}} measured {latex(subject)} with "
         f"{listed(versions)}.",
         *(rf"\emph{{{latex(note.what)}.}} {_cites(note)}" for note in notes),
         latex(f"The signature is {', '.join(others)}."),
     )
     return "\n".join(lines) + "\n"
-
-
-def _subject(record: Record) -> str:
-    """Names of the model and of the files, as far as the record has them."""
-    known, signed = vars(record), Signature.parse(record.signature)
-    corpora = listed([*known.get("corpora", ())])
-    return known.get("model", signed.parts.get("model", "")) + (f" on {corpora}" if corpora else "")
 
 
 def _cites(note: Note) -> str:

@@ -26,7 +26,7 @@ def skills_notes(found: Skills) -> tuple[Note, ...]:
     return tuple(
         Note(capital(each.label), f"{capital(each.about)}.", each.source)
         for each, scores in asked
-        if any(not isnan(score.value) for score in scores)
+        if any(not isnan(score.mean) for score in scores)
     )
 
 

@@ -3,12 +3,15 @@
 import re
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from headcount.analysis.methods_section import NOTES
+from headcount.cache import PlannedCache
+from headcount.capabilities import CAPABILITIES
 from headcount.core import ResumePolicy, latex, part, with_variants
 from headcount.explanation import EFFECTS
 from headcount.importance.options import OWN_COLUMNS
@@ -17,6 +20,7 @@ from headcount.reporting import bibliography, citing, entries_of
 from headcount.results import claim
 from headcount.vocabulary import ROLES, SKILLS
 from tests.cli.conftest import headcount
+from tests.reports.test_skills_view import made_skills
 
 GALLERY = Path(__file__).parents[2] / "docs" / "gallery"
 """Folders of real runs."""
@@ -60,6 +64,18 @@ def test_a_source_of_several_papers_names_each_with_its_section() -> None:
         ("clark2019what", ""),
     ]
     assert [*entries_of("headcount")] == []
+
+
+def test_only_what_was_measured_is_cited() -> None:
+    def told(name: str, found: object) -> list[str]:
+        return [note.what for note in part(CAPABILITIES[name].notes)(found)]
+
+    plan = PlannedCache.read(GALLERY / "plan")
+    assert told("cache", plan) == ["Streaming"] and plan.record.asked is None
+    asked = replace(plan, record=replace(plan.record, asked=20))
+    assert told("cache", asked) == ["Streaming", "Retrieval"]
+    assert told("skills", made_skills(["dec.0.0"]))[:2] == ["Retrieval", "Function vector"]
+    assert told("skills", made_skills(["dec.0.0"], is_found=False))[0] == "Induction"
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from headcount.core import Table, Text
 from headcount.numbers import percent
 from headcount.pages import document_of
 from headcount.probing import Probed, ProbeRecord, ProbeRow, ProbeTree, ProbeWeight
-from headcount.probing.document import probe_heads, probes_document
+from headcount.probing.document import probe_heads, probes_document, probes_notes
 from headcount.probing.figures import PROBE_FIGURES
 from tests.reports.labelled import tables_of
 
@@ -62,6 +62,12 @@ def probed() -> Probed:
     )
     weights = (ProbeWeight("enc.0.0", 1.5, -2.0, 0.25), ProbeWeight("enc.0.1", 3.0, 0.5, 0.75))
     return Probed(record, tuple(rows), weights)
+
+
+def test_each_probe_that_was_trained_is_described_once(probed: Probed) -> None:
+    trained = replace(probed.record, probes=("attention", "words", "structure"))
+    notes = probes_notes(replace(probed, record=trained))
+    assert [note.what for note in notes] == ["Attention probe", "Structural probe"]
 
 
 def test_the_document_shows_every_number_over_all_relations(probed: Probed) -> None:

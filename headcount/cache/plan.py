@@ -135,7 +135,7 @@ class CachePlan:
         return plan
 
 
-ScoreName = Literal["kvpress", "retrieval", "distance", "both", "random"]
+ScoreName = Literal["kvpress", "retrieval", "answers", "distance", "both", "random"]
 """Scores of key/value groups."""
 
 
@@ -152,13 +152,14 @@ class CacheOptions:
     """Share of the key/value groups that keep the first and the last tokens only."""
     score: ScoreName = "kvpress"
     """What groups with all tokens are chosen by: kvpress's estimate of what far keys weigh, the
-    retrieval of needles, the distance of their output, the mean rank by these two, or chance."""
+    retrieval of needles, the answers to needles in other words, the distance of their output, the
+    mean rank by retrieval and distance, or chance."""
     sink: int = SINK
     """Number of first tokens that a streaming group keeps."""
     recent: int = RECENT
     """Number of last tokens that it keeps."""
     scored: tuple[int, ...] = (400, 700)
-    """Numbers of tokens of the prompts with needles that score retrieval."""
+    """Numbers of tokens of the prompts with needles that score retrieval or answers."""
     lengths: tuple[int, ...] = ()
     """Numbers of tokens of the texts with other needles that judge the plan; by default 1000 and
     2000, or half and all of what TEXT and the model allow."""

@@ -43,9 +43,13 @@ def running(
         yield
 
 
-def last_logits(model: PreTrainedModel) -> dict[str, Any]:
-    """Arguments with which a model gives the logits of the last token alone, if it can."""
-    return {"logits_to_keep": 1} if "logits_to_keep" in signature(model.forward).parameters else {}
+def last_logits(model: PreTrainedModel, number: int = 1) -> dict[str, Any]:
+    """Arguments with which a model gives the logits of the last tokens alone, if it can."""
+    return (
+        {"logits_to_keep": number}
+        if "logits_to_keep" in signature(model.forward).parameters
+        else {}
+    )
 
 
 def mean_outputs(loaded: Loaded, ids_BT: Int64[Tensor, "text token"]) -> Outputs:

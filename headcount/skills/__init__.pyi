@@ -1,5 +1,9 @@
+from .answers import Inferred as Inferred
 from .function_vectors import WordTask as WordTask
 from .function_vectors import read_tasks as read_tasks
+from .indirect import INDIRECT as INDIRECT
+from .indirect import Indirect as Indirect
+from .indirect import indirect_needles as indirect_needles
 from .measuring import skills as skills
 from .needles import KINDS as KINDS
 from .needles import NAMES as NAMES
@@ -11,6 +15,7 @@ from .needles import Needles as Needles
 from .needles import pick as pick
 from .options import SHORTEST as SHORTEST
 from .options import SkillOptions as SkillOptions
+from .result import AnswerRow as AnswerRow
 from .result import NeedleRow as NeedleRow
 from .result import Overlap as Overlap
 from .result import OwnSkillRow as OwnSkillRow

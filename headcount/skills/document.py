@@ -14,7 +14,8 @@ from headcount.numbers import percent
 from headcount.pages import CardPart, Map, Note, PagePart, Score, head_map
 from headcount.results import Analysis
 from headcount.skills.result import Overlap, RecallRow, Skills, TaskRow
-from headcount.vocabulary import ColumnEntry
+from headcount.statistics import wilson_interval
+from headcount.vocabulary import SKILLS, ColumnEntry
 
 SHOWN = 5
 """Number of heads by each skill."""
@@ -47,6 +48,7 @@ def skills_document(found: Skills) -> Document:
             *_best(found),
             *_without(found.recalls),
             *_overlaps(record.overlaps),
+            *_in_other_words(found),
             Heading("Few-shot tasks"),
             Table.of(
                 ("task", "prompts", "right", "95 %", "P(answer)", "shuffled", "scored"),
@@ -77,8 +79,8 @@ def _without(recalls: Sequence[RecallRow]) -> tuple[Block, ...]:
     return (
         Heading("What the model can do without its best heads"),
         Text(
-            "The best heads by retrieval and by function vectors were chosen on the other half of "
-            "the needles and prompts. Removed heads give zero, or their mean output over the "
+            "The best heads by the score of what is asked were chosen on the other half of the "
+            "needles and prompts. Removed heads give zero, or their mean output over the "
             "texts. Intervals are over needles and prompts (Wilson)."
         ),
         *_sampled(recalls),
@@ -100,7 +102,42 @@ def _sampled(recalls: Sequence[RecallRow]) -> Iterator[Block]:
             )
 
 
-_ASKED = {"needles": "needles", "tasks": "few-shot prompts"}
+def _in_other_words(found: Skills) -> Iterator[Block]:
+    """Which needles are answered if the question shares no word with them."""
+    if not found.answers:
+        return
+    yield Heading("Needles in other words")
+    null = found.record.null
+    scored = "Too few kinds are answered to score heads."
+    if null is not None:
+        scored = (
+            "A head's score is its share of what all heads add to the answer from the needle more "
+            f"than from elsewhere. With another stretch of the text in the needle's place, no head "
+            f"has more than {SKILLS['answers'].show(null)}."
+        )
+    yield Text(
+        "The question shares no word with its needle, so that copying does not find the answer. "
+        "Needles that are answered from the text without them are left out, and so is a kind of "
+        f"which less than half is answered. {scored}"
+    )
+    kinds = {row.kind: row.is_asked for row in found.answers}
+    for row in found.answers:
+        kinds[row.kind] |= row.is_asked
+    rows = []
+    for kind, is_asked in kinds.items():
+        asked = [row for row in found.answers if row.kind == kind]
+        left = [row for row in asked if not row.is_guessed]
+        right = sum(row.is_right for row in left)
+        low, high = wilson_interval(right / len(left), len(left)) if left else (0.0, 1.0)
+        share = f"{percent(right / len(left))}" if left else ""
+        within = f"{percent(low)} to {percent(high)}"
+        guesses = str(len(asked) - len(left))
+        rows.append((kind, str(len(left)), share, within, guesses, "yes" if is_asked else "no"))
+    headers = ("kind", "needles", "right", "95 %", "right without the needle", "scored")
+    yield Table.of(headers, rows, "Needles in other words, by kind")
+
+
+_ASKED = {"needles": "needles", "answers": "needles in other words", "tasks": "few-shot prompts"}
 WIDEST = 0.98
 """Half of the width of the widest 95 % interval of a share, times the root of the number."""
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import final
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from headcount.core import (
@@ -24,6 +24,7 @@ from headcount.corpora import Corpus
 from headcount.measures import PATTERNS, RepeatedTokens, check_is_causal, pattern_means
 from headcount.models import Loaded, Removal, as_loaded, check_memory, mean_outputs, signature
 from headcount.numbers import percent
+from headcount.skills.answers import Inferred
 from headcount.skills.function_vectors import (
     Prompts,
     WordTask,
@@ -31,9 +32,19 @@ from headcount.skills.function_vectors import (
     indirect_effects,
     read_tasks,
 )
+from headcount.skills.indirect import fingerprint, indirect_needles
 from headcount.skills.needles import Needles
 from headcount.skills.options import SkillOptions
-from headcount.skills.removals import Asked, Removals, Score, head_rows, overlaps, own_rows
+from headcount.skills.removals import (
+    Asked,
+    Removals,
+    Score,
+    every_second,
+    head_rows,
+    overlaps,
+    own_rows,
+    twice,
+)
 from headcount.skills.result import NeedleRow, RecallRow, Skills, SkillsRecord, TaskRow
 from headcount.skills.retrieval import ROWS, Retrieved, retrieve
 from headcount.skills.skill import SKILL_CLASSES, Skill, scored
@@ -86,31 +97,52 @@ def skills(
     check_memory(loaded, max(options.lengths), advice="Give smaller --lengths", at_once=at_once)
     tokens = RepeatedTokens.draw(loaded, LENGTH, TEXTS, options.seed, options.first)
     needles, done = Found(loaded, asked, progress), FewShot(loaded, prompts, options, progress)
+    inferred = Inferred(loaded, [*indirect_needles(asked.hay, options)], progress)
     patterns = _patterns(loaded, tokens, progress)
-    scores, num = (needles.score, done.score, *patterns), max(1, round(SHARE * len(loaded.heads)))
+    scores = (needles.score, inferred.score, done.score, *patterns)
+    num = max(1, round(SHARE * len(loaded.heads)))
     windows_BT = asked.hay.windows(min(options.lengths), WINDOWS)
     means = mean_outputs(loaded, windows_BT) if "mean" in options.replace else None
     named = [each for each in options.skills if each not in SKILLS]  # ours are measured anyway
     kinds = (*map(SKILL_CLASSES.find, (*named, *own)),)
     recalls = list[RecallRow]()
-    for each in (needles.asked, *done.asked):
-        removals = Removals(loaded, each, patterns[0], options, means, num)
+    both = (patterns[0], needles.score, inferred.score)
+    for each in (needles.asked, *inferred.asked, *done.asked):
+        beside = [one for one in both if one is not each.score]
+        if each in done.asked:
+            beside = [patterns[0]]
+        removals = Removals(loaded, each, beside, options, means, num)
         recalls += removals.rows(partial(progress, f"{each.name} without heads"))
     signed = signature(loaded, texts.sha256(), **_signed(options, tasks, tokens, kinds))
     others, failed = _own(kinds, loaded, texts, options.seed)  # last, since they may change it
     record = SkillsRecord(
         signature=signed,
-        warnings=(*asked.hay.noted.warnings(), *needles.warnings(), *done.warnings(), *failed),
+        warnings=(
+            *asked.hay.noted.warnings(),
+            *needles.warnings(),
+            *inferred.warnings(),
+            *done.warnings(),
+            *failed,
+        ),
         timings={"all": time.time() - begun},
         model=name_of(loaded.name),
         start=tuple(loaded.encoder().tokenizer.convert_ids_to_tokens(list(asked.hay.start))),
         first=tokens.start,
         own=tuple(each.entry() for each in kinds if each.name in {one.name for one in others}),
+        null=inferred.null,
         overlaps=tuple(overlaps(loaded.heads, (*scores, *others), num)),
     )
     rows = tuple(head_rows(loaded.heads, scores))
     extra = tuple(own_rows(loaded.heads, others))
-    return Skills(record, rows, tuple(recalls), tuple(needles.rows()), done.rows, extra)
+    return Skills(
+        record,
+        rows,
+        tuple(recalls),
+        tuple(needles.rows()),
+        done.rows,
+        tuple(inferred.rows()),
+        extra,
+    )
 
 
 def _own(
@@ -128,7 +160,7 @@ def _own(
             failed.append(str(error))
         else:
             least = -np.inf if kind.has_signs else 0.0
-            found.append(Score(kind.name, value_NH, _second(len(value_NH)), least, np.inf))
+            found.append(Score(kind.name, value_NH, every_second(len(value_NH)), least, np.inf))
     return found, failed
 
 
@@ -136,7 +168,7 @@ def _patterns(loaded: Loaded, tokens: RepeatedTokens, progress: Progress) -> lis
     """The scores on repeated random tokens, induction first."""
     found_PTH, _ = pattern_means(loaded, tokens, partial(progress, "repeated tokens"))
     return [
-        Score(name, mean_TH, _second(len(mean_TH)))
+        Score(name, mean_TH, every_second(len(mean_TH)))
         for name, mean_TH in zip(PATTERNS, found_PTH, strict=True)
     ]
 
@@ -159,19 +191,12 @@ def _signed(
         "prompts": options.prompts,
         "again": options.again,
         "tasks": short_hash("".join(task.sha256 for task in tasks), 8),
+        "answers": fingerprint(),
         "first": "+".join(tokens.start) or None,
         "seed": options.seed,
         "skills": "+".join(each.name for each in own) or None,
         "plugins": signed_origins(map(SKILL_CLASSES.origin, own)),
     }
-
-
-def _second(num: int) -> Bool[np.ndarray, " case"]:
-    """Which cases are in the second half: every second one.
-
-    Both halves have every kind, length and depth if there is an even number of needles of each.
-    """
-    return np.arange(num) % 2 == 1
 
 
 @final
@@ -188,7 +213,7 @@ class Found:
         self._loaded, self._needles = loaded, needles.all
         self._dense = retrieve(loaded, needles.all, steps=partial(progress, "needles"))
         assert self._dense.copied_NH is not None
-        found_N, in_second_N = self._dense.found_N, _second(len(needles.all))
+        found_N, in_second_N = self._dense.found_N, every_second(len(needles.all))
         self.score = Score("retrieval", self._dense.copied_NH[found_N], in_second_N[found_N])
         """Shares of answers that heads copy, over the needles that were found."""
         self.asked = Asked("needles", self.score, _right(self._dense), in_second_N, self._answers)
@@ -247,7 +272,7 @@ class FewShot:
             partial(progress, "effects of heads"),
         )
         self.score = Score(
-            "function_vector", effects.effect_NH, _second(len(self._prompts)), least=-1.0
+            "function_vector", effects.effect_NH, every_second(len(self._prompts)), least=-1.0
         )
         """Effects of heads on prompts of the tasks that are done."""
         shuffled = dict(zip(done, effects.probability_N, strict=True))
@@ -264,13 +289,13 @@ class FewShot:
             for part in parts
         )
         """A row for each task."""
-        right_NR = _twice(right_N[done])
+        right_NR = twice(right_N[done])
         asked = Asked("tasks", self.score, right_NR, self.score.in_second_N, self._answers)
         self.asked = (asked,) if done else ()
         """The prompts of the tasks that are done, if any, with the heads that carry them."""
 
     def _answers(self, cases: Sequence[int], removal: Removal) -> Float[np.ndarray, "case 2"]:
-        return _twice(answer(self._loaded, [self._prompts[n] for n in cases], removal).right_N)
+        return twice(answer(self._loaded, [self._prompts[n] for n in cases], removal).right_N)
 
     def warnings(self) -> Iterator[str]:
         """Which tasks are left out."""
@@ -281,11 +306,6 @@ class FewShot:
                 f"few-shot tasks that the model answers at most half right are left out"
                 f"{none}: {', '.join(left)}"
             )
-
-
-def _twice(right_N: Bool[np.ndarray, " case"]) -> Float[np.ndarray, "case 2"]:
-    """Whether an answer of one token is right, and the share of it that is, which is the same."""
-    return np.stack([right_N, right_N], axis=1).astype(float)
 
 
 def _all(part: slice) -> range:

@@ -152,6 +152,57 @@ class Hay:
             room, number = room - len(line), number + 1
         return found
 
+    def around(
+        self,
+        needle: Sequence[int],
+        asks: Sequence[int],
+        length: int,
+        depth: float,
+        random: np.random.Generator,
+        names: tuple[str, str],
+    ) -> tuple[tuple[int, ...], float, int]:
+        """A prompt of a length: a needle between two lines, and what asks for it at the end.
+
+        Args:
+            needle: token ids of the needle.
+            asks: token ids between the text and the answer.
+            length: number of tokens of the prompt.
+            depth: wanted place of the needle, as a share of the text.
+            random: draws the text.
+            names: name of the option that sets the length, and kind of the needle, for errors.
+
+        Returns:
+            The prompt, the depth that was reached, and the place where the needle begins.
+
+        Raises:
+            InputError: if the needle and its cue leave no room for text.
+        """
+        room = length - len(self.start) - len(needle) - len(asks)
+        if room < 1:
+            option, kind = names
+            raise InputError(
+                f"Expected {option} above {amount(length - room, 'token')}, which a needle "
+                f"of the kind {kind} and its cue take, got {length}. Give larger --{option}."
+            )
+        hay = self.drawn(random, room)
+        cuts = np.cumsum([0, *map(len, hay)])
+        before = int(cuts[np.abs(cuts - depth * room).argmin()])
+        flat = [each for line in hay for each in line]
+        ids = (*self.start, *flat[:before], *needle, *flat[before:], *asks)
+        return ids, before / room, len(self.start) + before
+
+    def inquire(
+        self, needle: str, question: str, begins: str, answer: str
+    ) -> tuple[tuple[int, ...], ...]:
+        """Token ids of a needle, of a question with how the reply to it begins, and of the answer.
+
+        In a chat the message ends with the question.
+        """
+        between = self._behind or " Answer: "
+        asks = f" Question: {question}{between}{begins}"
+        [ids] = parts(self._tokenizer, "\n", f" {needle}")[1:]
+        return tuple(ids), *map(tuple, parts(self._tokenizer, "\n", asks, f" {answer}")[1:])
+
     def windows(self, length: int, most: int) -> Int64[Tensor, "window token"]:
         """Stretches of the texts, of a length each with what stands in front of them."""
         flat = [each for line in self.lines for each in line]
@@ -247,18 +298,8 @@ class Needles:
                     yield from paced(drawn, options.needles, "needles", held=True)
 
     def _needle(self, random: np.random.Generator, kind: Kind, length: int, depth: float) -> Needle:
-        name, start = pick(NAMES)(random), self.hay.start
-        hidden = self.hay.hide(KINDS[kind], name, random)
-        room = length - len(start) - len(hidden.ids) - len(hidden.asks)
-        if room < 1:
-            raise InputError(
-                f"Expected {self._lengths} above {amount(length - room, 'token')}, which a needle "
-                f"of the kind {kind} and its cue take, got {length}. Give larger --{self._lengths}."
-            )
-        hay = self.hay.drawn(random, room)
-        cuts = np.cumsum([0, *map(len, hay)])
-        before = int(cuts[np.abs(cuts - depth * room).argmin()])
-        flat = [each for line in hay for each in line]
-        ids = (*start, *flat[:before], *hidden.ids, *flat[before:], *hidden.asks)
-        place = len(start) + before + len(hidden.cue)
-        return Needle(kind, before / room, ids, hidden.answer, place)
+        hidden = self.hay.hide(KINDS[kind], pick(NAMES)(random), random)
+        ids, depth, place = self.hay.around(
+            hidden.ids, hidden.asks, length, depth, random, (self._lengths, kind)
+        )
+        return Needle(kind, depth, ids, hidden.answer, place + len(hidden.cue))

@@ -1,6 +1,7 @@
 """The skills that headcount brings, each by itself, as one of a plug-in is."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from jaxtyping import Float
@@ -9,9 +10,11 @@ from headcount.core import silent
 from headcount.corpora import Corpus
 from headcount.measures import PATTERNS, RepeatedTokens, pattern_means
 from headcount.models import Loaded
+from headcount.skills.answers import Inferred
 from headcount.skills.function_vectors import Prompts, read_tasks
+from headcount.skills.indirect import INDIRECT, Indirect, indirect_needles
 from headcount.skills.measuring import LENGTH, TEXTS, FewShot, Found
-from headcount.skills.needles import Needles
+from headcount.skills.needles import Hay, Needles
 from headcount.skills.options import SkillOptions
 from headcount.skills.skill import Skill
 from headcount.vocabulary import SKILLS, SkillEntry
@@ -43,6 +46,22 @@ class Retrieval(OwnSkill):
     ) -> Float[np.ndarray, "case head"]:
         needles = Needles(loaded, [each.text for each in texts], self.asked(seed))
         return Found(loaded, needles, silent).score.value_NH
+
+
+@dataclass(frozen=True)
+class Answers(OwnSkill):
+    """Cases are needles that the model answered, asked in other words than theirs."""
+
+    name = "answers"
+    kinds: Mapping[str, Indirect] = field(default_factory=lambda: INDIRECT)
+
+    def scores(  # noqa: D102
+        self, loaded: Loaded, texts: Corpus, seed: int
+    ) -> Float[np.ndarray, "case head"]:
+        options = self.asked(seed)
+        hay = Hay(loaded, [each.text for each in texts], options.chat, options.template)
+        needles = [*indirect_needles(hay, options, self.kinds)]
+        return Inferred(loaded, needles, silent).score.value_NH
 
 
 class FunctionVector(OwnSkill):

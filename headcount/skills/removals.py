@@ -119,7 +119,7 @@ class Asked:
     """Cases of one kind, and how well they are answered."""
 
     name: str
-    """What is asked: `needles` or `tasks`."""
+    """What is asked: `needles`, `answers` or `tasks`."""
     score: Score
     """The score that chooses heads for these cases."""
     dense_NR: Float[np.ndarray, "case 2"]
@@ -137,7 +137,7 @@ class Removals:
     Args:
         loaded: the model.
         asked: the cases.
-        induction: the score of induction, whose best heads are removed beside the others.
+        others: other scores, whose best heads are removed beside those of the cases' own.
         options: which numbers of heads are removed, and what takes their place.
         means: mean outputs of all heads; None if none is to be replaced by its mean.
         num_best: number of heads that are called the best ones.
@@ -147,13 +147,14 @@ class Removals:
         self,
         loaded: Loaded,
         asked: Asked,
-        induction: Score,
+        others: Sequence[Score],
         options: SkillOptions,
         means: Outputs | None,
         num_best: int,
     ) -> None:
         self._loaded, self._heads, self._asked, self._means = loaded, [*loaded.heads], asked, means
-        self._induction, self._options = induction, options
+        self._others = [each for each in others if each.is_known]
+        self._options = options
         self._sizes = options.removed or tuple(dict.fromkeys((min(5, num_best), num_best)))
 
     def rows(self, steps: Steps) -> Iterator[RecallRow]:
@@ -174,8 +175,7 @@ class Removals:
     def _sets(self, size: int) -> Iterator[tuple[str, Chosen]]:
         """The sets of heads of a size."""
         whole = len(self._heads)
-        inducing = self._induction.best(whole)
-        ranked = {"induction": (inducing, inducing)}
+        ranked = {each.name: (each.best(whole),) * 2 for each in self._others}
         if self._asked.score.is_known:
             first_H, second_H = self._asked.score.halves
             ranked[self._asked.score.name] = (best(second_H, whole), best(first_H, whole))
@@ -221,3 +221,16 @@ def recalled(
     exact, recall = right_NR.mean(0).tolist()
     low, high = wilson_interval(exact, len(right_NR))
     return RecallRow(asked, removed, heads, value, exact, low, high, recall, len(right_NR))
+
+
+def every_second(num: int) -> Bool[np.ndarray, " case"]:
+    """Which cases are in the second half: every second one.
+
+    Both halves have every kind, length and depth if there is an even number of needles of each.
+    """
+    return np.arange(num) % 2 == 1
+
+
+def twice(right_N: Bool[np.ndarray, " case"]) -> Float[np.ndarray, "case 2"]:
+    """Whether an answer is right or not, and the share of it that is, which is the same."""
+    return np.stack([right_N, right_N], axis=1).astype(float)

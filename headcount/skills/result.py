@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isnan
+from math import isnan, nan
 from pathlib import Path
 from typing import final
 
-from headcount.core import InputError, sorted_by
+from headcount.core import InputError, omitted, sorted_by
 from headcount.results import ModelRecord, Result, table
 from headcount.vocabulary import SKILLS, SkillEntry
 
@@ -53,6 +53,13 @@ class SkillRow:
     previous_token_high: float
     previous_token_first: float
     previous_token_second: float
+    answers: float = nan
+    """Share of what all heads add to an answer from a needle that is asked in other words; NaN if
+    the model can't be asked so, and in tables from before version 0.4."""
+    answers_low: float = nan
+    answers_high: float = nan
+    answers_first: float = nan
+    answers_second: float = nan
 
 
 @final
@@ -115,7 +122,7 @@ class RecallRow:
     """How often a model is right without some heads."""
 
     asked: str
-    """What it was asked: `needles` or `tasks`."""
+    """What it was asked: `needles`, `answers` (needles in other words) or `tasks`."""
     removed: str
     """Which heads are removed: `none`, the best ones by a score, or `random` ones."""
     heads: int
@@ -178,6 +185,29 @@ class NeedleRow:
 
 @final
 @dataclass(frozen=True)
+class AnswerRow:
+    """One needle that was asked in other words, with all heads."""
+
+    kind: str
+    """Kind of the needle."""
+    length: int
+    """Number of tokens of the prompt."""
+    depth: float
+    """Place of the needle, as a share of the text."""
+    answer: str
+    """The answer."""
+    likeliest: str
+    """The likeliest token in place of each of the answer's, behind those before it."""
+    is_right: bool
+    """Whether that is the answer."""
+    is_guessed: bool
+    """Whether the model answers from the text without the needle, which then does not count."""
+    is_asked: bool
+    """Whether the needle's kind counts: at least half of its needles are answered."""
+
+
+@final
+@dataclass(frozen=True)
 class Overlap:
     """How many heads two sets of best heads share."""
 
@@ -207,6 +237,9 @@ class SkillsRecord(ModelRecord):
     """Tokens in front of repeated random tokens; none if one more random token stands there."""
     own: tuple[SkillEntry, ...] = field(default=(), metadata={"omitted": True})
     """The words of the skills of plug-ins."""
+    null: float | None = omitted(None)
+    """Largest mean score of a head by `answers` if another stretch of the text takes the needle's
+    place; None if it was not measured."""
     overlaps: tuple[Overlap, ...]
     """What the best heads of every two scores have in common, and those of two halves of each,
     an upper limit for the others."""
@@ -228,6 +261,8 @@ class Skills(Result[SkillsRecord]):
     """A row for each needle."""
     tasks: tuple[TaskRow, ...] = table("tasks.parquet", "how well few-shot tasks are done")
     """A row for each few-shot task."""
+    answers: tuple[AnswerRow, ...] = table("answers.parquet", "needles in other words", default=())
+    """A row for each needle that was asked in other words."""
     own: tuple[OwnSkillRow, ...] = table("own_skills.parquet", "skills of plug-ins", default=())
     """A row for each head and each skill of a plug-in."""
 

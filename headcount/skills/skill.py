@@ -66,6 +66,7 @@ SKILL_CLASSES: Registry[type[Skill]] = Registry(
     "a skill",
     {
         "retrieval": "headcount.skills.own_skills:Retrieval",
+        "answers": "headcount.skills.own_skills:Answers",
         "function_vector": "headcount.skills.own_skills:FunctionVector",
         "induction": "headcount.skills.own_skills:Induction",
         "duplicate_token": "headcount.skills.own_skills:DuplicateToken",

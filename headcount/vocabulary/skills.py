@@ -51,6 +51,16 @@ SKILLS: Mapping[str, SkillEntry] = {
             "Wu et al., 2024, arXiv:2404.15574: 0.1",
         ),
         SkillEntry(
+            "answers",
+            0.02,
+            "adds {} of the answer to a needle that is asked in other words",
+            "share of what all heads add to the answer's logit from a needle more than from "
+            "elsewhere, where the question shares no word with the needle",
+            "LOCOS, 2026, arXiv:2607.01002, who take the best heads; here a fiftieth",
+            has_signs=True,
+            digits=3,
+        ),
+        SkillEntry(
             "function_vector",
             0.01,
             "raises the probability of a few-shot answer by {}",

@@ -23,7 +23,7 @@ from headcount.cache import (
     streaming_masks,
 )
 from headcount.cache.holding import holding_of
-from headcount.cache.scores import kvpress_scores
+from headcount.cache.kvpress import kvpress_scores
 from headcount.core import InputError, ModelError
 from headcount.corpora import Corpus
 from headcount.models import Loaded

@@ -2,6 +2,7 @@
 
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,19 +11,20 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 import headcount
+from headcount.cache.kvpress import kvpress_scores
 from headcount.cache.plan import CacheOptions
 from headcount.cache.scores import (
     GroupScores,
     StreamingDistance,
     distance_scores,
-    kvpress_scores,
     mean_ranks,
     retrieval_scores,
 )
 from headcount.core import InputError, LayerId, ModelError
 from headcount.models import Loaded
-from headcount.skills import Needle, retrieve
+from headcount.skills import Indirect, Needle, indirect_needles, retrieve
 from headcount.tap import Block
+from headcount.testing.skill_checks import copier
 from tests import examined, saved, tiny
 from tests.textbook import group_scores
 from tests.textbook.retrieval import copied_shares
@@ -215,3 +217,20 @@ def test_a_model_that_finds_nothing_has_no_retrieval(loaded: Loaded) -> None:
     for name in ("retrieval", "both"):
         with pytest.raises(ModelError, match="of 40 needles .* found none. Use --score kvpress"):
             GroupScores(loaded, TEXTS, options).of(name)
+
+
+def test_answers_are_the_largest_of_a_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a model that fetches what it is asked, and not in one of random weights."""
+    model, words = copier(), ("hot", "early")
+    names = ("Lisbon", "Oslo", "Quito", "Lima")
+    kinds = {
+        word: Indirect("?", word, tuple((f"{{}} {word} {each} .", each) for each in names))
+        for word in words
+    }
+    asked = partial(indirect_needles, kinds=kinds)
+    options = CacheOptions(scored=(150,), recent=40, score="answers")
+    with pytest.raises(ModelError, match="can't be asked for needles in other .* --score kvpress"):
+        GroupScores(model, TEXTS, options).of("answers")
+    monkeypatch.setattr("headcount.cache.scores.indirect_needles", asked)
+    found = GroupScores(model, TEXTS, options).of("answers")
+    assert found.round(3).tolist() == [0.0] * 4 + [0.1] * 10 + [0.0] * 2

@@ -27,6 +27,7 @@ from tests.reports.run_folder import Wish, write_run
 
 BEST = {
     "retrieval": 0.97,
+    "answers": 0.3,
     "function_vector": 0.2,
     "induction": 0.8,
     "duplicate_token": 0.3,
@@ -36,7 +37,7 @@ BEST = {
 
 def made_skills(heads: Sequence[str], is_found: bool = True) -> Skills:
     """Skills that fall from head to head; the first has the best of all scores."""
-    unknown = () if is_found else ("retrieval", "function_vector")
+    unknown = () if is_found else ("retrieval", "answers", "function_vector")
     rows = []
     for place, head in enumerate(heads):
         scores = {
@@ -101,8 +102,9 @@ def test_a_folder_with_skills_opens_with_them(run: Analysis) -> None:
         "it does 1: plural 90\u202f%."
     )
     assert title == "Best heads" and text == (
-        "dec.0.0 copies 0.97 (0.96 to 0.99) of a needle's answer; dec.0.0 raises the probability "
-        "of a few-shot answer by 0.200 (0.190 to 0.220); "
+        "dec.0.0 copies 0.97 (0.96 to 0.99) of a needle's answer; dec.0.0 adds 0.300 (0.290 to "
+        "0.320) of the answer to a needle that is asked in other words; dec.0.0 raises the "
+        "probability of a few-shot answer by 0.200 (0.190 to 0.220); "
         "dec.0.0 gives 0.80 (0.79 to 0.82) of its weight to the token after an earlier copy; "
         "dec.0.0 gives 0.30 (0.29 to 0.32) of its weight to an earlier copy of the token; dec.0.0 "
         "gives 0.10 (0.09 to 0.12) of its weight to the token before."
@@ -119,13 +121,14 @@ def test_a_folder_with_skills_opens_with_them(run: Analysis) -> None:
 def test_cards_say_skills_with_intervals_and_ranks(run: Analysis) -> None:
     cards = report_view(run).cards
     assert cards[0].does == (
-        "It copies 0.97 (0.96 to 0.99) of a needle's answer; it raises the probability of a "
+        "It copies 0.97 (0.96 to 0.99) of a needle's answer; it adds 0.300 (0.290 to 0.320) of "
+        "the answer to a needle that is asked in other words; it raises the probability of a "
         "few-shot answer by 0.200 (0.190 to 0.220); it gives 0.80 (0.79 to 0.82) of its weight to "
         "the token after an earlier copy."
     )
     assert [(each.label, each.text, each.rank) for each in cards[2].skills][:2] == [
         ("retrieval", "0.32 (0.31 to 0.34)", "3rd of 6"),
-        ("function vector", "0.067 (0.057 to 0.087)", "3rd of 6"),
+        ("answers", "0.100 (0.090 to 0.120)", "3rd of 6"),
     ]
     assert [each.label for each in cards[0].skills] == [each.label for each in SKILLS.values()]
     assert "previous" not in cards[0].does
@@ -133,11 +136,11 @@ def test_cards_say_skills_with_intervals_and_ranks(run: Analysis) -> None:
 
 def test_skills_are_maps_with_the_heads_that_surely_have_them(run: Analysis) -> None:
     found = [each for each in maps(run) if each.group == "Skills"]
-    assert [each.label for each in found[:2]] == ["retrieval", "function vector"]
-    assert found[4].label == "previous token, repeated random tokens", "beside the corpus's own"
+    assert [each.label for each in found[:2]] == ["retrieval", "answers"]
+    assert found[5].label == "previous token, repeated random tokens", "beside the corpus's own"
     assert found[0].texts[:3] == ("0.97", "0.48", "0.32") and all(found[0].sure or ())
     assert found[0].scale == "sequential" and found[1].scale == "diverging"
-    assert found[2].sure == (True, *[False] * 5)
+    assert found[3].sure == (True, *[False] * 5)
     assert not [each for each in maps(replace(run, beside=())) if each.group == "Skills"]
 
 

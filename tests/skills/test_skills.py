@@ -38,8 +38,10 @@ def test_a_model_that_finds_and_does_nothing(loaded: Loaded, tmp_path: Path) -> 
     """Random weights have no retrieval head; the run says so and scores what it can."""
     found = skills(loaded, Corpus(TEXTS), OPTIONS)
     assert len(found.heads) == len(loaded.heads) and len(found.needles) == 8
-    few, left = found.record.warnings
+    few, not_asked, left = found.record.warnings
     assert "too few to score retrieval" in few
+    assert not_asked.startswith("this model can't be asked for needles in other words")
+    assert len(found.answers) == 40 and all(np.isnan(row.answers) for row in found.heads)
     assert (
         "are left out, so that no head has a score of function vectors: antonyms (0\u202f%" in left
     )
@@ -61,6 +63,7 @@ def test_a_model_that_finds_and_does_nothing(loaded: Loaded, tmp_path: Path) -> 
     assert Skills.read(tmp_path).recalls == found.recalls
     assert {each.one for each in found.record.overlaps} == {*SKILLS} - {
         "retrieval",
+        "answers",
         "function_vector",
     }
 
@@ -205,7 +208,7 @@ def test_heads_are_chosen_on_the_other_half(loaded: Loaded) -> None:
     in_second_N = np.array([False, True, False, True, True, False])
     asked = Asked("needles", retrieval, np.zeros((6, 2)), in_second_N, answers)
     options = SkillOptions(removed=(2,), draws=1, replace=("zero",))
-    rows = [*Removals(loaded, asked, induction, options, None, 1).rows(silent_steps)]
+    rows = [*Removals(loaded, asked, [induction], options, None, 1).rows(silent_steps)]
     assert [(row.removed, row.heads, row.cases) for row in rows] == [
         ("none", 0, 6),
         ("induction", 2, 6),
@@ -251,7 +254,7 @@ def test_the_best_heads_of_the_other_kind_are_left(loaded: Loaded) -> None:
     for apart, expected in ((0.0, [heads[0], heads[0]]), (1 / num, [heads[2], heads[1]])):
         seen.clear()
         options = SkillOptions(removed=(1,), draws=1, replace=("zero",), apart=apart)
-        rows = [*Removals(loaded, asked, other, options, None, 1).rows(silent_steps)]
+        rows = [*Removals(loaded, asked, [other], options, None, 1).rows(silent_steps)]
         assert [row.removed for row in rows] == ["none", "induction", "function_vector", "random"]
         assert seen[::2][:2] == [[each] for each in expected]
 

@@ -11,16 +11,20 @@ from torch import Tensor
 
 import headcount as hc
 from headcount.analysis import totals
+from headcount.analysis.frames import UNPLACED
 from headcount.analysis.methods_section import methods_document
 from headcount.core import CorpusError, InputError
 from headcount.corpora import Corpus
+from headcount.corpora.halves import is_in_second_half
 from headcount.measures import NEAR, FrameMoments, FrameTraits
 from headcount.models import Loaded, encoder_of
 from headcount.pages.kinds import leading
+from headcount.pages.names import columns_of, heard
 from headcount.pages.opening import opening
 from headcount.pages.sentences import frame_words, head_line, measured
 from headcount.results import read_run
 from headcount.vocabulary import FRAME_TRAITS, SOUND
+from tests.textbook import confidence, entropy, frames, surface
 from tests.wordtimes import speech
 
 
@@ -47,8 +51,8 @@ def _maps(loaded: Loaded, sound: Path) -> list[tuple[Tensor, Tensor, int]]:
         with torch.inference_mode():
             out = model(**inputs, decoder_input_ids=ids, output_attentions=True)
         seconds = soundfile.info(sentence.sound.path).duration
-        frames = int(seconds * speech.RATE) // (2 * speech.HOP)
-        found.append((out.encoder_attentions[0][0], out.cross_attentions[0][0], frames))
+        size = int(seconds * speech.RATE) // (2 * speech.HOP)
+        found.append((out.encoder_attentions[0][0], out.cross_attentions[0][0], size))
     return found
 
 
@@ -57,10 +61,10 @@ def test_near_frames_and_moments_by_the_book(loaded: Loaded, sound: Path) -> Non
     near, cases = torch.zeros(2, dtype=torch.float64), 0
     moments, queries = torch.zeros(2, speech.POSITIONS, dtype=torch.float64), 0
     crossed, tokens = torch.zeros(3, speech.POSITIONS, dtype=torch.float64), 0
-    for map_HQK, cross_HQK, frames in _maps(loaded, sound):
-        assert frames < speech.POSITIONS == map_HQK.shape[-1]
-        for query in range(frames):
-            first, last = max(0, query - NEAR), min(frames, query + NEAR + 1)
+    for map_HQK, cross_HQK, size in _maps(loaded, sound):
+        assert size < speech.POSITIONS == map_HQK.shape[-1]
+        for query in range(size):
+            first, last = max(0, query - NEAR), min(size, query + NEAR + 1)
             near += map_HQK[:, query, first:last].sum(-1)
             moments += map_HQK[:, query]
             cases, queries = cases + 1, queries + 1
@@ -77,6 +81,69 @@ def test_near_frames_and_moments_by_the_book(loaded: Loaded, sound: Path) -> Non
     assert int(its.tokens.sum()) == tokens
     np.testing.assert_allclose(its.weight.sum(0), crossed, rtol=1e-4, atol=1e-5)
     assert {site for kind, site, _ in by_place if kind is FrameTraits} == {"encoder.self"}
+
+
+def test_columns_of_cross_attention_by_the_book(loaded: Loaded, sound: Path) -> None:
+    """From tokens to frames: silence is special and separates; a place has no meaning."""
+    found = hc.analyze(loaded, Corpus.of_recordings(sound))
+    maps = [(cross_HQK.numpy(), size) for _, cross_HQK, size in _maps(loaded, sound)]
+    silent = [[key >= size for key in range(A.shape[2])] for A, size in maps]
+    is_prompt = [[query < 2 for query in range(A.shape[1])] for A, _ in maps]
+    sharp = [
+        {"A": A, "query_is_special": asks, "key_is_special": its}
+        for (A, _), asks, its in zip(maps, is_prompt, silent, strict=True)
+    ]
+    seen = [
+        {"A": A, "key_is_sep": its, "key_is_punct": [False] * len(its)}
+        for (A, _), its in zip(maps, silent, strict=True)
+    ]
+    book = surface.over_corpus(seen)
+    expected = {
+        "confidence": confidence.over_corpus(sharp),
+        "entropy": entropy.over_corpus({"A": A} for A, _ in maps),
+        **{f"attn_{name}": book[name] for name in ("first", "sep", "punct")},
+    }
+    rows = [row.values for row in found.rows if row.head.startswith("cross.0")]
+    for name, numbers in expected.items():
+        np.testing.assert_allclose([row[name] for row in rows], numbers, rtol=1e-4, atol=1e-6)
+    assert all(np.isnan(row[name]) for row in rows for name in UNPLACED)
+    assert found.offset_shares and not any(each[:5] == "cross" for each in found.offset_shares)
+
+
+@pytest.mark.once
+def test_traits_of_cross_attention_by_the_book(loaded: Loaded, tmp_path: Path) -> None:
+    """Shares, chance and cases of the second half; the moment is chosen on the first."""
+    generator = np.random.default_rng(1)
+    for number in range(30):
+        samples = generator.normal(0, 0.1, int(generator.uniform(0.4, 0.9) * speech.RATE))
+        soundfile.write(tmp_path / f"{number:02}.wav", samples, speech.RATE)
+        (tmp_path / f"{number:02}.txt").write_text(speech.TEXTS[number % 4])
+    corpus = Corpus.of_recordings(tmp_path)
+    found = hc.analyze(loaded, corpus).traits
+    maps = [(cross_HQK.numpy(), size) for _, cross_HQK, size in _maps(loaded, tmp_path)]
+    is_second = [is_in_second_half(each) for each in corpus]
+    first, second = (
+        [each for each, its in zip(maps, is_second, strict=True) if its is which]
+        for which in (False, True)
+    )
+    assert found is not None and min(len(first), len(second)) >= 10
+    for head in range(3):
+        mean_K = sum(A[head].sum(0) for A, _ in first)
+        rows = {its.trait: its for its in found[f"cross.0.{head}"]}
+        moment = int(np.argmax(mean_K))
+        assert rows["moment"].direction == f"{moment * speech.HOP * 2 / speech.RATE:.2f} s"
+        for name, its in rows.items():
+            given = [frames.of_sentence(A, size, name, moment) for A, size in second]
+            weights = [weight for each in given for weight in each[head]]
+            sizes = [speech.POSITIONS - size if name == "silence" else 1 for _, size in second]
+            chances = [
+                size / speech.POSITIONS
+                for size, (A, _) in zip(sizes, second, strict=True)
+                for _ in range(A.shape[1])
+            ]
+            assert (its.cases, its.units) == (len(weights), len(second))
+            assert its.share == pytest.approx(np.mean(weights), rel=1e-4)
+            assert its.chance == pytest.approx(np.mean(chances), rel=1e-6)
 
 
 def test_each_site_has_its_traits(loaded: Loaded, sound: Path, tmp_path: Path) -> None:
@@ -141,5 +208,18 @@ def test_the_page_speaks_of_frames_and_milliseconds(
     offset = run.rows[0].values["positional_offset"]
     said = head_line(run.rows[0].values, frame_ms=10.0)
     assert "first frame" in said and frame_words(offset, 10.0) in said and "token" not in said
+    columns = {each.key: each for each in columns_of(run)}
+    assert columns["attn_first"].label == "weight on the first frame or token"
+    assert (
+        columns["attn_sep"].label == "weight on silence" and columns["attn_sep"].rests == "silence"
+    )
+    assert columns["positional_offset"].about == "key minus query, in frames of 10 ms or tokens"
+    assert [heard(each, run) for each in ("Separators", "First token", "Entropy (nats)")] == [
+        "Silence",
+        "First frame or token",
+        "Entropy (nats)",
+    ]
+    cross = next(row.values for row in run.rows if row.site == "decoder.cross")
+    assert " ms " not in head_line(cross, frame_ms=10.0)
     methods = str(methods_document(run).blocks)
     assert "at most 0.2 s away" in methods and "clustered by recording" in methods

@@ -43,8 +43,7 @@ def _turned(by: int) -> torch.Tensor:
 
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> Loaded:
-    """Heads of the encoder look a fixed time back and nearby, the others at a moment and silence."""
-
+    """Heads of the encoder look back and nearby, those of cross-attention at a moment and silence."""
     folder = speech.whisper(tmp_path_factory.mktemp("whisper"))
     config: Any = hf.WhisperConfig.from_pretrained(folder)
     config.d_model, config.encoder_attention_heads, config.decoder_attention_heads = WIDTH, 2, 2

@@ -24,6 +24,7 @@ from headcount.pages.opening import opening
 from headcount.pages.sentences import frame_words, head_line, measured
 from headcount.results import read_run
 from headcount.vocabulary import FRAME_TRAITS, SOUND
+from tests.results.test_findings import said, shown
 from tests.textbook import confidence, entropy, frames, surface
 from tests.wordtimes import speech
 
@@ -193,6 +194,28 @@ def test_what_fits_no_recording_is_refused(loaded: Loaded, sound: Path) -> None:
         hc.analyze(loaded, Corpus(["a dog"]), hc.Options(language="de"))
     with pytest.raises(CorpusError, match="Expected the sound of row1 at x.wav, got no such file"):
         Corpus.of_recordings({"audio": ["x.wav"], "text": ["a dog"]})
+
+
+SAID = {
+    "frame_before": "looks at the frame before in 62 % of cases; the offsets beside it get 5.0 %",
+    "frame_after": "looks at the frame after in 62 % of cases; the offsets beside it get 5.0 %",
+    "frame_itself": "looks at the frame itself in 62 % of cases; the offsets beside it get 5.0 %",
+    "delay": "looks at the sound 60 ms earlier in 62 % of cases; the offsets beside it get 5.0 %",
+    "frames_near": "gives 62 % of its attention to sound less than 0.1 s away; position alone "
+    "explains 5.0 %",
+    "start": "gives 62 % of its attention to the first frame; position alone explains 5.0 %",
+    "silence": "gives 62 % of its attention to the silence behind the sound; position alone "
+    "explains 5.0 %",
+    "moment": "gives 62 % of its attention to the frame at 1.20 s of every recording; the frames "
+    "beside it get 5.0 %",
+}
+"""What heads with each trait of frames do."""
+DIRECTION = {"delay": "60 ms earlier", "frames_near": "0.1 s", "moment": "1.20 s"}
+
+
+@pytest.mark.parametrize("key", [each.key for each in FRAME_TRAITS])
+def test_every_trait_of_frames_is_said_in_a_sentence(key: str) -> None:
+    assert said(shown(key, DIRECTION.get(key))) == SAID[key]
 
 
 def test_the_page_speaks_of_frames_and_milliseconds(

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from headcount.results import finding, kind_of_trait
+from headcount.results import TraitStrength, finding, kind_of_trait
 from headcount.vocabulary import (
+    FRAME_TRAITS,
     LINKS,
     SYNTAX,
     TRAITS,
@@ -92,41 +93,32 @@ SAID = {
     "column": "gives 62 % of its attention to the patch's own column",
     "near": "looks at patches nearby: 62 % closer than even attention",
     "spot": "gives 62 % of its attention to the patch in row 2, column 4 of every image",
-    "frame_before": "looks at the frame before in 62 % of cases",
-    "frame_after": "looks at the frame after in 62 % of cases",
-    "frame_itself": "looks at the frame itself in 62 % of cases",
-    "delay": "looks at the sound 60 ms earlier in 62 % of cases",
-    "frames_near": "gives 62 % of its attention to sound less than 0.1 s away",
-    "start": "gives 62 % of its attention to the first frame",
-    "silence": "gives 62 % of its attention to the silence behind the sound",
-    "moment": "gives 62 % of its attention to the frame at 1.20 s of every recording",
 }
-"""What heads with each trait do, with a share of 0.62."""
+"""What heads with each trait of texts and images do, with a share of 0.62."""
 
 NULLS = {
     "positional": ("the offsets beside it get", "chance explains"),
     "induction": ("without a copy it gives", "without a copy it gives"),
     "duplicate": ("without a copy it gives", "without a copy it gives"),
     "spot": ("the patches beside it get", "chance explains"),
-    "moment": ("the frames beside it get", "chance explains"),
 }
 """What the null is, by position and by chance, of roles and traits with words of their own."""
 
-DIRECTION = {
-    "place": "2 up",
-    "spot": "row 2, column 4",
-    "delay": "60 ms earlier",
-    "frames_near": "0.1 s",
-    "moment": "1.20 s",
-}
+DIRECTION = {"place": "2 up", "spot": "row 2, column 4"}
+OF_SOUND = {each.key for each in FRAME_TRAITS}
+"""Traits whose sentences `tests/analysis/test_sound.py` has."""
 
 
-@pytest.mark.parametrize("key", [key for key in TRAITS if key not in (SYNTAX.key, LINKS.key)])
-def test_every_trait_is_said_in_a_sentence(key: str):
+def shown(key: str, direction: str | None = None) -> TraitStrength:
+    """A trait of a head with a share of 0.62, and a null by position of 0.05."""
     entry = TRAITS[key]
     offset = 4 if key == "offset" else entry.offset
-    trait = replace(TRAIT, trait=key, role=entry.role.name, offset=offset)
-    trait = replace(trait, direction=DIRECTION.get(key))
+    return replace(TRAIT, trait=key, role=entry.role.name, offset=offset, direction=direction)
+
+
+@pytest.mark.parametrize("key", sorted(TRAITS.keys() - OF_SOUND - {SYNTAX.key, LINKS.key}))
+def test_every_trait_is_said_in_a_sentence(key: str):
+    entry, trait = TRAITS[key], shown(key, DIRECTION.get(key))
     usual = NULLS.get(trait.role, ("position alone explains", "chance explains"))
     by_position, by_chance = NULLS.get(key, usual)
     if entry.place or key == "place":

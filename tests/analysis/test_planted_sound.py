@@ -43,7 +43,7 @@ def _turned(by: int) -> torch.Tensor:
 
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> Loaded:
-    """Heads of the encoder look back and nearby, those of cross-attention at a moment and silence."""
+    """The encoder looks back and nearby, cross-attention at a moment and at silence."""
     folder = speech.whisper(tmp_path_factory.mktemp("whisper"))
     config: Any = hf.WhisperConfig.from_pretrained(folder)
     config.d_model, config.encoder_attention_heads, config.decoder_attention_heads = WIDTH, 2, 2

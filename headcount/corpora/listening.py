@@ -82,11 +82,14 @@ class SoundBar:
         self._progress, self._stage = progress, f"{stage}, {SECONDS}"
         self._all = _thousandths(recordings)
         self._before = self._within = 0
+        self._shown = -1
 
     def show(self) -> None:
-        """Draw how far it is."""
-        done = self._before + self._within
-        self._progress(self._stage, done // 1000, self._all // 1000)
+        """Draw how far it is, if it has moved."""
+        seconds = (self._before + self._within) // 1000
+        if seconds != self._shown:
+            self._shown = seconds
+            self._progress(self._stage, seconds, self._all // 1000)
 
     def add(self, piece: Recording) -> None:
         """Count a piece of a recording."""

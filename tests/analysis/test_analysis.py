@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 import headcount
-from headcount.analysis import analysis as analysis_module
+from headcount.analysis import reading
 from headcount.measures import Confidence, Entropy
 from headcount.models import Loaded
 from headcount.results import Analysis
@@ -229,7 +229,7 @@ def test_what_a_kernel_leaves_to_the_blocks_is_recorded(
     loaded: Loaded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kernel = _Reluctant()
-    monkeypatch.setattr(analysis_module, "chosen", lambda *given: Chosen(kernel))
+    monkeypatch.setattr(reading, "chosen", lambda *given: Chosen(kernel))
     record = headcount.analyze(loaded, headcount.Corpus(SAMPLE, limit=3)).record
     assert record.kernel == "reluctant" and "|sums:reluctant|" in record.signature
     said = "some layers or batches were computed in blocks, since scores are blocked, "

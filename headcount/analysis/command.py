@@ -143,11 +143,9 @@ class Analyze(
         """Print what the report opens with: what heads do, by role and trait, and where to look."""
         console = plain_console(soft_wrap=False)
         record = found.record
-        rate = record.timings.get("tokens_per_s")
         console.print(
             f"Analysed {amount(len(found.rows), 'head')} on "
-            f"{amount(record.counts.sentences, record.inputs.item)}, "
-            f"{amount(record.counts.tokens, 'token')}{f' ({rate:,.0f} tokens/s)' if rate else ''}"
+            f"{amount(record.counts.sentences, record.inputs.item)}, {length_of(record)}"
         )
         headline, *rest = pages.story(found, pages.Given(self.model, str(self.out)))
         console.print(headline, style="bold", soft_wrap=True)
@@ -156,6 +154,16 @@ class Analyze(
             console.print(line, soft_wrap=True)
         print_warnings(record.warnings, console)
         print_signature(record.signature, console)
+
+
+def length_of(record: "results.RunRecord") -> str:
+    """How long the corpus is, and how much of it was measured in a second."""
+    rate, number = record.timings.get("tokens_per_s"), record.counts.tokens
+    if record.frame_ms is None:
+        return f"{amount(number, 'token')}{f' ({rate:,.0f} tokens/s)' if rate else ''}"
+    seconds = number * record.frame_ms / 1000
+    pace = seconds / max(record.timings["measure_s"], 1e-3)
+    return f"{seconds:,.0f} s of sound{f' ({pace:,.1f} s of it in a second)' if rate else ''}"
 
 
 @dataclass(frozen=True)

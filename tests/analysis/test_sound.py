@@ -1,5 +1,6 @@
 """What heads do on recordings: frames of sound, and the tokens of transcripts."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch import Tensor
 
 import headcount as hc
 from headcount.analysis import totals
+from headcount.analysis.command import length_of
 from headcount.analysis.frames import UNPLACED
 from headcount.analysis.methods_section import methods_document
 from headcount.core import CorpusError, InputError
@@ -153,6 +155,7 @@ def test_each_site_has_its_traits(loaded: Loaded, sound: Path, tmp_path: Path) -
     found = hc.analyze(loaded, Corpus.of_recordings(sound))
     (sound / "bad.wav").unlink()
     assert found.record.inputs is SOUND and found.record.counts.sentences == 4
+    assert re.fullmatch(r"3 s of sound \([\d,.]+ s of it in a second\)", length_of(found.record))
     assert "1 of 5 recordings left out: bad is silent" in found.record.warnings
     assert not any("window" in each for each in found.record.warnings)
     assert found.traits is not None

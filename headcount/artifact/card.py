@@ -58,7 +58,14 @@ def measured_blocks(record: PruneRecord) -> Iterator[Block]:
 
 def _left(record: PruneRecord) -> str:
     kept_heads = len(record.kept)
-    return f"{kept_heads} of {amount(kept_heads + len(record.pruned), 'head')} kept"
+    heads = f"{kept_heads} of {amount(kept_heads + len(record.pruned), 'head')}"
+    if not record.neurons:
+        return f"{heads} kept"
+    kept, total = (sum(getattr(each, name) for each in record.neurons) for name in _COUNTS)
+    return f"{heads} and {kept:,} of {amount(total, 'neuron')} kept"
+
+
+_COUNTS = ("kept", "total")
 
 
 def _about(record: PruneRecord) -> Iterator[Block]:
@@ -130,6 +137,7 @@ def _heads(record: PruneRecord) -> Iterator[Block]:
         kept = [head for head in record.kept if Head.parse(head).site == site]
         rows.append([site, str(len(kept)), str(len(pruned)), ", ".join(pruned) or "none"])
     yield Table.of(("site", "kept", "pruned", "pruned heads"), rows)
+    yield from _neurons(record)
     yield from (Warned(each.sentence) for each in record.unlisted)
     if record.choice is not None and (named := record.choice.protected):
         yield Text(f"Protected, so kept by any method: {', '.join(named)}.")
@@ -147,6 +155,20 @@ def _heads(record: PruneRecord) -> Iterator[Block]:
         "Score of every head",
         is_detail=True,
     )
+
+
+def _neurons(record: PruneRecord) -> Iterator[Block]:
+    """How many neurons each layer keeps."""
+    if not record.neurons:
+        return
+    yield Text(
+        "Neurons of feed-forward networks were pruned, too, under the same budget; plan.json names "
+        "those that are kept."
+    )
+    rows = [
+        (each.site, str(each.layer), f"{each.kept:,}", f"{each.total:,}") for each in record.neurons
+    ]
+    yield Table.of(("network", "layer", "neurons kept", "of"), rows)
 
 
 def _why(choice: ChoiceRecord) -> str:

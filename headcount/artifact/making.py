@@ -21,15 +21,23 @@ from headcount.artifact.comparing import Data, Run, compare, runner
 from headcount.artifact.saving import auto_class_of, write_into
 from headcount.artifact.staging import COMPACT, check_not_taken, forget_run, staged
 from headcount.artifact.surviving_roles import DenseAnalysis
-from headcount.compaction import RELOADED, check_equal, check_lists, compact, unlisted
+from headcount.compaction import (
+    RELOADED,
+    check_equal,
+    check_lists,
+    compact,
+    named_feed_forwards,
+    plan_gated,
+    unlisted,
+)
 from headcount.core import Plan, Progress, silent, write_readable
 from headcount.corpora import Corpus
 from headcount.models import Loaded, as_loaded, device_map_of, load
-from headcount.pruning import Pruned
+from headcount.pruning import Pruned, neurons_record
 from headcount.results import Certificate, Comparison, PruneRecord, SpeedRecord, weights_sha256
 from headcount.speed import Speed, cache_record
 from headcount.speed import record as speed_record
-from headcount.tap import ROOM, SampleRun, Tap, input_device, is_spread, sample_runs
+from headcount.tap import ROOM, SampleRun, input_device, is_spread, sample_runs
 
 CARD = "README.md"
 """Name of the head card."""
@@ -130,6 +138,9 @@ def heads_record(loaded: Loaded, plan: Plan, comparisons: Sequence[Comparison]) 
         model=Path(loaded.name).name,
         base=base_of(loaded),
         heads=heads.counts,
+        neurons=neurons_record(
+            plan, named_feed_forwards(loaded.model, loaded.anatomy, plan, loaded.inputs)
+        ),
         kept=tuple(map(str, plan.kept_heads(heads))),
         pruned=tuple(map(str, plan.pruned_heads(heads))),
         unlisted=unlisted(loaded.model, heads, plan),
@@ -139,12 +150,12 @@ def heads_record(loaded: Loaded, plan: Plan, comparisons: Sequence[Comparison]) 
 
 
 def gated_runner(loaded: Loaded, plan: Plan) -> Run:
-    """A runner for the dense model with its pruned heads gated to zero."""
+    """A runner for the dense model, in which what the plan prunes is gated to zero."""
     model, anatomy = loaded.model, loaded.anatomy
-    gates, run = plan.gates(anatomy.heads), runner(loaded.model)
+    fed, run = named_feed_forwards(model, anatomy, plan, loaded.inputs), runner(loaded.model)
 
     def run_gated(sample: SampleRun) -> list[Tensor]:
-        with torch.inference_mode(), Tap(model, anatomy, gates=gates):
+        with torch.inference_mode(), plan_gated(model, anatomy, plan, fed):
             return run(sample)
 
     return run_gated

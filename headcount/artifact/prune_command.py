@@ -71,6 +71,9 @@ class BudgetArguments:
     keep_cache: float | None = None
     """Keep as many heads as possible whose keys and values take at most this share of the
     cache's bytes; entire key/value groups are pruned."""
+    neurons: bool = False
+    """Prune neurons of feed-forward networks, too: heads and neurons are chosen together by Fisher
+    information under one --speedup or --size."""
 
     def spec(self, sites: Sequence[str]) -> "pruning.BudgetSpec":
         """The budget.
@@ -256,6 +259,7 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
             check_single_process()
         self.on.check()
         spec = self.budget.spec(self.on.site)
+        self._check_neurons(spec)
         if spec.speedup is not None and not self.timing.speed:
             raise InputError("Expected to time models for --speedup. Leave --no-speed out.")
         self.timing.check()
@@ -270,6 +274,26 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
             )
         if self.preset is not None or not is_mended:
             check_calibration(self.on.calibration, [self.options])
+
+    def _check_neurons(self, spec: "pruning.BudgetSpec") -> None:
+        """Check that what is asked for neurons can be done."""
+        if not self.budget.neurons:
+            return
+        if self.method not in (None, "auto", pruning.TOGETHER) or self.preset is not None:
+            raise InputError(
+                f"Expected --method {pruning.TOGETHER} or none beside --neurons, got "
+                f"{self.method or self.preset}. Heads and neurons are chosen together, by Fisher "
+                "information."
+            )
+        if spec.costs not in (["speedup"], ["size"]) or set(spec.limits) - {
+            "speedup",
+            "size",
+            "max_drop",
+        }:
+            raise InputError(
+                "Expected --speedup or --size beside --neurons, and no other budget but "
+                f"--max-drop, got {' and '.join(spec.limits)}. Heads and neurons share one budget."
+            )
 
     @cached_property
     def chosen(self) -> "pruning.Method":
@@ -316,7 +340,10 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
             self.chosen,
             keep=self.budget.spec(self.on.site),
             compensation=self.compensation.stages(mend=self.preset is None),
-            settings=self.on.settings(artifact.state_of(self.out), progress, roles),
+            settings=replace(
+                self.on.settings(artifact.state_of(self.out), progress, roles),
+                neurons=self.budget.neurons,
+            ),
             timing=self.timing.options() if self.timing.speed else None,
         )
         if not is_main_process():

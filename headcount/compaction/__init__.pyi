@@ -7,4 +7,10 @@ from .head_plan import check_lists as check_lists
 from .head_plan import relative as relative
 from .head_plan import unlisted as unlisted
 from .head_plan import warn_of_numbers as warn_of_numbers
+from .neurons import FeedForward as FeedForward
+from .neurons import feed_forwards as feed_forwards
+from .neurons import kept_neurons as kept_neurons
+from .neurons import named_feed_forwards as named_feed_forwards
+from .neurons import neurons_gated as neurons_gated
+from .neurons import plan_gated as plan_gated
 from .wiring import Projection as Projection

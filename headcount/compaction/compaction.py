@@ -16,8 +16,9 @@ if heads or fused maps are wider than the model. Other steps equal those of the 
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import final
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +28,12 @@ from transformers.initialization import no_init_weights
 from headcount.compaction.equality import check_equal
 from headcount.compaction.head_plan import head_plan, relative, renumber, set_layer_config
 from headcount.compaction.layout import Cut, Resized, biased, check_prunable_layers, resized
+from headcount.compaction.neurons import (
+    FeedForward,
+    cuts_of,
+    kept_neurons,
+    named_feed_forwards,
+)
 from headcount.compaction.stock import check_plain, check_rebuilt, check_shared, removed, shared
 from headcount.compaction.wiring import wire
 from headcount.core import InputError, ModelError, Plan
@@ -54,7 +61,7 @@ from headcount.tap import (
 def compact(
     model: PreTrainedModel | Loaded, plan: Plan, origin: str | None = None
 ) -> PreTrainedModel:
-    """A new model without the heads that the plan prunes; the given model is not changed.
+    """A new model without what the plan prunes; the given model is not changed.
 
     Args:
         model: Transformers model whose attention goes through the attention interface, or the
@@ -81,8 +88,8 @@ def compact(
     _check_no_adapter(given)
     check_prunable_layers(anatomy)
     inputs = model.inputs if isinstance(model, Loaded) else None
-    layers = layers_of(given, anatomy, plan, inputs)
-    smaller = _built(given, anatomy, plan, layers, origin)
+    parts = parts_of(given, anatomy, plan, inputs)
+    smaller = _built(given, anatomy, plan, parts, origin)
     try:
         check_equal(given, anatomy, plan, smaller, inputs)
     except ModelError:
@@ -107,8 +114,8 @@ def _check_unchanged(
 ) -> None:
     """Raise an error if a new model of the same class with the same weights differs."""
     everything = Plan({})
-    layers = layers_of(model, anatomy, everything, inputs)
-    same = _built(model, anatomy, everything, layers, None)
+    parts = parts_of(model, anatomy, everything, inputs)
+    same = _built(model, anatomy, everything, parts, None)
     try:
         check_equal(model, anatomy, everything, same, inputs)
     except ModelError as error:
@@ -151,27 +158,63 @@ def layers_of(
     return biased(model, [resized(model, *pair) for pair in zip(wirings, kept, strict=True)])
 
 
+@final
+@dataclass(frozen=True)
+class Parts:
+    """What is cut of a model to fit a plan."""
+
+    layers: list[Resized]
+    """Every attention layer."""
+    feed_forwards: list[FeedForward]
+    """The feed-forward networks that lose neurons."""
+    cuts: list[Cut]
+    """The cuts of both."""
+
+
+def parts_of(
+    model: PreTrainedModel,
+    anatomy: Anatomy,
+    plan: Plan,
+    inputs: Mapping[str, Tensor] | None = None,
+) -> Parts:
+    """What is cut of a model.
+
+    Raises:
+        InputError: If the plan names a neuron that the model lacks.
+        ModelError: If neurons of this model can't be pruned.
+    """
+    layers = layers_of(model, anatomy, plan, inputs)
+    fed = named_feed_forwards(model, anatomy, plan, inputs)
+    check_plain(model, [path for each in fed for path in (*each.rows, each.output)])
+    cuts = [one for each in layers for one in each.cuts]
+    for each in fed:
+        cuts += cuts_of(model, each, kept_neurons(plan, each))
+    return Parts(layers, fed, cuts)
+
+
 def _built(
     model: PreTrainedModel,
     anatomy: Anatomy,
     plan: Plan,
-    layers: Sequence[Resized],
+    parts: Parts,
     origin: str | None,
 ) -> PreTrainedModel:
     """The stock class's model with smaller maps, filled with the weights that are kept."""
-    cut = {one.path: one.of(model) for each in layers for one in each.cuts}
+    layers = parts.layers
+    cut = {one.path: one.of(model) for one in parts.cuts}
     config = copy.deepcopy(model.config)
     config.head_plan = head_plan(
         model,
         anatomy.heads,
         plan,
         layers=layers,
+        feed_forwards=parts.feed_forwards,
         sizes={path: size for path, (size, _) in cut.items()},
         origin=origin,
     )
     set_layer_config(config, anatomy, layers, is_compact(model.config))
     smaller = _empty(model, config)
-    read = partial(_read, model, {one.path: one for each in layers for one in each.cuts})
+    read = partial(_read, model, {one.path: one for one in parts.cuts})
     state = _weights(model, {path: tensors for path, (_, tensors) in cut.items()})
     body = body_path(model)
     if none := [path for path in removed(model, smaller, state) if path.startswith(body)]:
@@ -184,7 +227,7 @@ def _built(
         config.head_plan = {**config.head_plan, "shared": again}
         smaller = _empty(model, config)
     smaller = _filled(smaller, model, state, read)
-    _keep_frozen(smaller, model, layers)
+    _keep_frozen(smaller, model, parts.cuts)
     if smaller.can_generate():
         smaller.generation_config = copy.deepcopy(model.generation_config)
     renumber(smaller, anatomy.heads, plan)
@@ -247,13 +290,11 @@ def _filled(
     return smaller
 
 
-def _keep_frozen(
-    smaller: PreTrainedModel, model: PreTrainedModel, layers: Sequence[Resized]
-) -> None:
+def _keep_frozen(smaller: PreTrainedModel, model: PreTrainedModel, cuts: Sequence[Cut]) -> None:
     """Freeze the parameters whose weights come from frozen ones, and no others."""
     named = model.named_parameters(remove_duplicate=False)
     learned = {name: each.requires_grad for name, each in named}
-    sources = {one.path: one.source or one.path for each in layers for one in each.cuts}
+    sources = {one.path: one.source or one.path for one in cuts}
     for name, parameter in smaller.named_parameters():
         path, _, kind = name.rpartition(".")
         parameter.requires_grad_(learned[f"{sources.get(path, path)}.{kind}".removeprefix(".")])
@@ -309,5 +350,4 @@ def restored(loaded: Loaded, plan: Plan, smaller: Loaded) -> Loaded:
 
 
 def _cuts(loaded: Loaded, plan: Plan) -> list[Cut]:
-    layers = layers_of(loaded.model, loaded.anatomy, plan, loaded.inputs)
-    return [cut for layer in layers for cut in layer.cuts]
+    return parts_of(loaded.model, loaded.anatomy, plan, loaded.inputs).cuts

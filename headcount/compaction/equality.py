@@ -23,7 +23,13 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from headcount.core import Head, ModelError, Plan, free_memory
+from headcount.compaction.neurons import (
+    FeedForward,
+    kept_neurons,
+    named_feed_forwards,
+    plan_gated,
+)
+from headcount.core import Head, LayerId, ModelError, Plan, free_memory
 from headcount.tap import (
     ERRORS,
     ROOM,
@@ -31,7 +37,6 @@ from headcount.tap import (
     Anatomy,
     AttentionLayer,
     SampleRun,
-    Tap,
     difference,
     evaluating,
     exact_products,
@@ -74,8 +79,9 @@ def check_equal(
         ModelError: If it does not run, or if a head or the outputs differ by more than rounding.
     """
     kind, largest = f"{form} {type(model).__name__}", 0.0
+    fed = named_feed_forwards(model, anatomy, plan, inputs)
     for where, run in sample_runs(model, inputs).items():
-        comparison, dtype = _Comparison(anatomy, plan, run), model.dtype
+        comparison, dtype = _Comparison(anatomy, plan, fed, run), model.dtype
         try:
             with _exactly(model):
                 gated = comparison.gated(model)
@@ -88,8 +94,8 @@ def check_equal(
                 found = comparison.apart(smaller, gated)
         except ERRORS as error:
             raise ModelError(
-                f"{type(model).__name__} does not run with fewer heads {where}, so it can be "
-                "gated but not made smaller: its own code needs all of them "
+                f"{type(model).__name__} does not run with fewer {_what(plan)} {where}, so it can "
+                "be gated but not made smaller: its own code needs all of them "
                 f"({str(error).splitlines()[0]})."
             ) from error
         with suppress(*ERRORS):  # some models run in one format alone
@@ -100,6 +106,11 @@ def check_equal(
         _check(found, dtype, kind, where)
         largest = max(largest, found.share)
     return largest
+
+
+def _what(plan: Plan) -> str:
+    """What a plan prunes."""
+    return "heads and neurons" if plan.neurons else "heads"
 
 
 def _check(found: "_Apart", dtype: torch.dtype, kind: str, where: str) -> None:
@@ -181,7 +192,7 @@ def _apart_in(
     batch = before.run.batch
     floats = {name: each.to(dtype) for name, each in batch.items() if each.is_floating_point()}
     run = replace(before.run, batch={**batch, **floats})
-    comparison = _Comparison(before.anatomy, before.plan, run)
+    comparison = _Comparison(before.anatomy, before.plan, before.fed, run)
     own = copy.deepcopy(model)
     nn.Module.to(own, dtype)
     with _exactly(own):
@@ -196,37 +207,66 @@ def _apart_in(
 
 
 @final
+@dataclass(frozen=True, eq=False)
+class _End:
+    """The last map of a layer: an output projection, or the second of a feed-forward network."""
+
+    path: str
+    layer_id: LayerId
+    columns: Tensor
+    """Columns of what is kept."""
+    names: list[str]
+    """What these are, in parts of equal size; none if nothing is kept."""
+
+    @classmethod
+    def of_heads(cls, layer: AttentionLayer, plan: Plan, anatomy: Anatomy) -> "_End":
+        """The output projection of a layer, each of whose kept heads is a part."""
+        kept = plan.of_layer(anatomy.heads, layer.site, layer.layer)
+        columns = torch.arange(layer.num_heads * layer.head_dim).view(layer.num_heads, -1)
+        names = [f"head {Head(layer.site, layer.layer, index)}" for index in kept]
+        return cls(layer.output or "", layer.layer_id, columns[list(kept)].flatten(), names)
+
+    @classmethod
+    def of_neurons(cls, layer: FeedForward, plan: Plan) -> "_End":
+        """The second map of a network, whose kept neurons are one part: some are hardly active."""
+        kept, place = kept_neurons(plan, layer), layer.layer_id
+        names = [f"the neurons of {place.site} {place.layer}"] if kept else []
+        return cls(layer.output, place, torch.tensor(kept, dtype=torch.long), names)
+
+
+@final
 class _Comparison:
-    """Compares what enters and leaves output projections in one sample run of both models.
+    """Compares what enters and leaves the last maps of layers in one sample run of both models.
 
     Args:
         anatomy: Attention layers of the model with all heads.
-        plan: The kept heads.
+        plan: The kept heads and neurons.
+        fed: The feed-forward networks that lose neurons.
         run: The sample run.
     """
 
-    def __init__(self, anatomy: Anatomy, plan: Plan, run: SampleRun) -> None:
+    def __init__(
+        self, anatomy: Anatomy, plan: Plan, fed: Sequence[FeedForward], run: SampleRun
+    ) -> None:
         self.anatomy, self.plan, self.run = anatomy, plan, run
-        self._kept = {
-            layer: plan.of_layer(anatomy.heads, layer.site, layer.layer)
-            for layer in anatomy.layers
-            if layer.output is not None
-        }
+        self.fed = fed
+        self._ends = [
+            *(_End.of_heads(each, plan, anatomy) for each in anatomy.layers if each.output),
+            *(_End.of_neurons(each, plan) for each in fed),
+        ]
         self._expected = dict[str, deque[Tensor]]()
-        """What goes into and out of each projection in the gated model, call by call."""
+        """What goes into and out of each last map in the gated model, call by call."""
         self._share, self._worst = 0.0, ""
 
     def gated(self, model: PreTrainedModel) -> list[Tensor]:
         """The gated model's outputs; what its kept heads compute is remembered."""
 
-        def enter(layer: AttentionLayer, given: Tensor) -> None:
-            if kept := self._kept[layer]:
-                heads = given.unflatten(-1, (layer.num_heads, layer.head_dim))
-                self._remember(layer, heads[..., list(kept), :].clone())
+        def enter(end: _End, given: Tensor) -> None:
+            if end.names:
+                self._remember(end, given[..., end.columns].clone())
 
-        gates = self.plan.gates(self.anatomy.heads)
         with (
-            Tap(model, self.anatomy, gates=gates),
+            plan_gated(model, self.anatomy, self.plan, self.fed),
             self._hearing(model, enter, self._remember),
         ):
             return self.run.outputs(model)
@@ -234,16 +274,15 @@ class _Comparison:
     def apart(self, smaller: PreTrainedModel, gated: list[Tensor]) -> _Apart:
         """How far the compact model is from the gated one, which ran before."""
 
-        def enter(layer: AttentionLayer, given: Tensor) -> Tensor | None:
-            if not (kept := self._kept[layer]):
+        def enter(end: _End, given: Tensor) -> Tensor | None:
+            if not end.names:
                 return None  # nothing of it comes out
-            names = [f"head {Head(layer.site, layer.layer, index)}" for index in kept]
-            found = given.unflatten(-1, (len(kept), layer.head_dim))
-            return self._compare(layer, found, names).flatten(-2)
+            found = given.unflatten(-1, (len(end.names), -1))
+            return self._compare(end, found, end.names).flatten(-2)
 
-        def leave(layer: AttentionLayer, given: Tensor) -> Tensor:
-            name = f"the output of {layer.layer_id}"
-            return self._compare(layer, given[..., None, :], [name])[..., 0, :]
+        def leave(end: _End, given: Tensor) -> Tensor:
+            name = f"the output of {end.layer_id}"
+            return self._compare(end, given[..., None, :], [name])[..., 0, :]
 
         outputs = difference(self.run.outputs(smaller), gated)
         with self._hearing(smaller, enter, leave):
@@ -254,24 +293,24 @@ class _Comparison:
     def _hearing(
         self,
         model: PreTrainedModel,
-        enter: Callable[[AttentionLayer, Tensor], Tensor | None],
-        leave: Callable[[AttentionLayer, Tensor], Tensor | None],
+        enter: Callable[["_End", Tensor], Tensor | None],
+        leave: Callable[["_End", Tensor], Tensor | None],
     ) -> Iterator[None]:
-        """Inside, what enters and leaves output projections passes through functions."""
-        layers = {model.get_submodule(each.output or ""): each for each in self._kept}
+        """Inside, what enters and leaves the last maps passes through functions."""
+        ends = {model.get_submodule(each.path): each for each in self._ends}
         with intercepted(
-            layers,
-            lambda module, given: enter(layers[module], given),
-            lambda module, output: leave(layers[module], output),
+            ends,
+            lambda module, given: enter(ends[module], given),
+            lambda module, output: leave(ends[module], output),
         ):
             yield
 
-    def _remember(self, layer: AttentionLayer, given: Tensor) -> None:
-        self._expected.setdefault(layer.module, deque()).append(given)
+    def _remember(self, end: "_End", given: Tensor) -> None:
+        self._expected.setdefault(end.path, deque()).append(given)
 
-    def _compare(self, layer: AttentionLayer, found: Tensor, names: Sequence[str]) -> Tensor:
+    def _compare(self, end: "_End", found: Tensor, names: Sequence[str]) -> Tensor:
         """Note how far some numbers are from the gated model's, which take their place."""
-        expected = self._expected[layer.module].popleft().reshape(found.shape)
+        expected = self._expected[end.path].popleft().reshape(found.shape)
         apart, size = (
             self._at_tokens(each.double().norm(dim=-1).nan_to_num())
             for each in (found - expected, expected)

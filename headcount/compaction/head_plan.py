@@ -5,6 +5,7 @@
      "model": revision of the model that was pruned,
      "heads": {"encoder.self": [5, 5]}, numbers of heads of that model,
      "kept": {"encoder.self": {"0": [0, 3], "1": []}}, its kept heads,
+     "neurons": {"encoder.mlp": {"0": [0, 7]}}, its kept neurons where some were pruned,
      "layers": {"encoder.self": {"0": {"module": path, "output": path, "head_dim": 11}}},
      "maps": {path: {"kind": "linear", "in": 55, "out": 22, "bias": true}},
      "attributes": {path: {"num_attention_heads": 2}},
@@ -24,13 +25,24 @@ Layers are never renumbered, since one that lost all heads keeps its place.
 import json
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from headcount.compaction.layout import Resized, sharing
-from headcount.core import Head, Heads, ModelError, Plan, amount, check_accepted
+from headcount.compaction.neurons import FeedForward, kept_neurons
+from headcount.core import (
+    Head,
+    Heads,
+    KeptNumbers,
+    LayerId,
+    ModelError,
+    Plan,
+    amount,
+    check_accepted,
+)
 from headcount.models import HEAD_LISTS, RENUMBERED, HeadList, lists_of, revision
 from headcount.results import Unlisted
 from headcount.tap import Anatomy, body_path
@@ -43,6 +55,7 @@ def head_plan(
     heads: Heads,
     plan: Plan,
     layers: Sequence[Resized],
+    feed_forwards: Sequence[FeedForward],
     sizes: Mapping[str, dict[str, Any]],
     origin: str | None = None,
 ) -> dict[str, Any]:
@@ -53,6 +66,7 @@ def head_plan(
         heads: Heads of the model.
         plan: Plan of its kept heads.
         layers: Cuts of its layers.
+        feed_forwards: Its networks that lose neurons.
         sizes: Sizes of its maps by path.
         origin: Revision of the model that was pruned, if the weights have changed since.
     """
@@ -60,7 +74,7 @@ def head_plan(
     body = body_path(model)
     now = _layers(layers, body)
     _check_same_names(before.get("layers", {}), now)
-    kept = original(plan, heads, before)
+    kept = original(plan, heads, before, feed_forwards)
     paths = [each.layer.module for each in layers]
     attributes = {relative(each.layer.module, body): each.attributes for each in layers}
     own = [relative(path, body) for path in sharing(model, paths)]
@@ -73,6 +87,7 @@ def head_plan(
         "heads": {site: list(each) for site, each in heads.counts.items()}
         | before.get("heads", {}),
         "kept": kept.kept_json,
+        **({"neurons": kept.neurons_json} if kept.neurons else {}),
         "layers": now | before.get("layers", {}),
         "maps": before.get("maps", {})
         | {relative(path, body): size for path, size in sizes.items()},
@@ -81,24 +96,44 @@ def head_plan(
     } | ({RENUMBERED: listed} if listed else {})
 
 
-def original(plan: Plan, heads: Heads, before: Mapping[str, Any]) -> Plan:
-    """The plan with every layer named, and heads numbered as in the original model."""
-    whole = Plan.keeping(heads, plan.kept_heads(heads))
+def original(
+    plan: Plan,
+    heads: Heads,
+    before: Mapping[str, Any],
+    feed_forwards: Sequence[FeedForward] = (),
+) -> Plan:
+    """The plan with every layer named, numbered as in the original model."""
+    whole = replace(
+        Plan.keeping(heads, plan.kept_heads(heads)),
+        neurons=_by_site({each.layer_id: kept_neurons(plan, each) for each in feed_forwards}),
+    )
     if not before:
         return whole
-    names = Plan.of_kept(before["kept"]).kept
+    names = Plan.of_kept(before["kept"], before.get("neurons"))
     return Plan(
-        dict(names)  # includes sites that this part of the original model lacks
-        | {
-            site: {
-                layer: tuple(names[site][layer][index] for index in kept)
-                if site in names  # otherwise the earlier plan saw no image
-                else kept
-                for layer, kept in layers.items()
-            }
-            for site, layers in whole.kept.items()
-        }
+        _renumbered(whole.kept, names.kept), neurons=_renumbered(whole.neurons, names.neurons)
     )
+
+
+def _by_site(kept: Mapping[LayerId, tuple[int, ...]]) -> KeptNumbers:
+    found: dict[str, dict[int, tuple[int, ...]]] = {}
+    for (site, layer), numbers in kept.items():
+        found.setdefault(site, {})[layer] = numbers
+    return found
+
+
+def _renumbered(whole: KeptNumbers, names: KeptNumbers) -> KeptNumbers:
+    """What is kept, by the numbers that a larger model had for it."""
+    return dict(names) | {  # includes sites that this part of the original model lacks
+        site: dict(names.get(site, {}))
+        | {
+            layer: tuple(names[site][layer][index] for index in kept)
+            if layer in names.get(site, {})  # otherwise the earlier plan saw no image
+            else kept
+            for layer, kept in layers.items()
+        }
+        for site, layers in whole.items()
+    }
 
 
 def _check_same_names(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:

@@ -93,6 +93,7 @@ from .guarding import guarded as guarded
 from .guarding import guarded_each as guarded_each
 from .guarding import no_number as no_number
 from .guarding import what_failed as what_failed
+from .heads import FEED_FORWARDS as FEED_FORWARDS
 from .heads import PLACE as PLACE
 from .heads import SITES as SITES
 from .heads import Head as Head
@@ -126,6 +127,7 @@ from .options import drawn_card as drawn_card
 from .options import drawn_html as drawn_html
 from .options import options_of as options_of
 from .options import small_table as small_table
+from .plan import KeptNumbers as KeptNumbers
 from .plan import Plan as Plan
 from .plan import kept_sha256 as kept_sha256
 from .plugins import API as API

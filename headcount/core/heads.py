@@ -25,6 +25,9 @@ SITES = {
 }
 """Every site with the short form used in head names, in the order of all tables."""
 
+FEED_FORWARDS = ("encoder.mlp", "decoder.mlp", "vision.mlp")
+"""Every kind of feed-forward network whose neurons can be pruned, in the order of all tables."""
+
 
 class LayerId(NamedTuple):
     """One layer of heads: its site, and its number at that site from 0."""

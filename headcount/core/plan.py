@@ -1,22 +1,29 @@
-"""Plan: which heads are kept. Plans are frozen and saved as one JSON file."""
+"""Plan: which heads, and which neurons, are kept. Plans are frozen and saved as one JSON file."""
 
 import hashlib
 import json
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from headcount.core.errors import InputError
 from headcount.core.files import parse_json, reason, write_json
-from headcount.core.heads import SITES, Head, Heads, LayerId, is_number
+from headcount.core.heads import FEED_FORWARDS, SITES, Head, Heads, LayerId, is_number
 from headcount.core.wording import amount
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-VERSION = 1
+VERSIONS = (1, 2)
+"""Versions of a plan's file; only plans that name neurons need the second."""
+
+KeptNumbers = Mapping[str, Mapping[int, tuple[int, ...]]]
+"""Numbers of what is kept, by site, then layer."""
+
+KeptJson = dict[str, dict[str, list[int]]]
+"""The same in JSON."""
 
 
 @final
@@ -29,43 +36,34 @@ class Plan:
     {'encoder.self': {0: (), 1: (2,)}}
     """
 
-    kept: Mapping[str, Mapping[int, tuple[int, ...]]]
+    kept: KeptNumbers
     """Kept heads by site, then layer; sites and layers that are not named keep all heads."""
     model: str | None = None
     """`revision` of the model the plan was made for; None fits any model with these heads."""
     head_dim: int | None = None
     """Size of a head's output, if all layers have the same; None fits any."""
+    neurons: KeptNumbers = field(default_factory=dict)
+    """Kept neurons of feed-forward networks (`encoder.mlp` and the like) in the same form."""
 
     def __repr__(self) -> str:
         sites = (
             f"{site} keeps {sum(map(len, layers.values()))} in {amount(len(layers), 'layer')}"
-            for site, layers in self.kept.items()
+            for site, layers in {**self.kept, **self.neurons}.items()
         )
         return f"Plan({', '.join(sites) or 'all heads'}; sha256 {self.sha256[:16]})"
 
     def __post_init__(self) -> None:
-        """Sort the heads.
+        """Sort the heads and neurons.
 
         Raises:
-            InputError: for an unknown site, or for layers or heads that are not whole numbers from
-                0 or are named twice.
+            InputError: for an unknown site, or for layers, heads or neurons that are not whole
+                numbers from 0 or are named twice.
         """
-        try:
-            if unknown := set(self.kept) - set(SITES):
-                raise InputError(
-                    f"Expected sites of a plan out of {', '.join(SITES)}, got "
-                    f"{', '.join(sorted(unknown))}."
-                )
-            ordered = {}
-            for site, layers in self.kept.items():
-                _numbers("layers", layers)
-                ordered[site] = {layer: _numbers("heads", kept) for layer, kept in layers.items()}
-        except (AttributeError, TypeError) as error:
-            raise InputError(
-                "Expected the kept heads by site and layer, such as "
-                f"{{'encoder.self': {{0: (0, 3)}}}}, got {self.kept!r}."
-            ) from error
-        object.__setattr__(self, "kept", ordered)
+        for name, sites, what in (
+            ("kept", [*SITES], "heads"),
+            ("neurons", FEED_FORWARDS, "neurons"),
+        ):
+            object.__setattr__(self, name, _ordered(getattr(self, name), sites, what))
 
     @classmethod
     def keeping(cls, heads: Heads, kept: Iterable[Head], model: str | None = None) -> "Plan":
@@ -129,22 +127,24 @@ class Plan:
 
     @property
     def sha256(self) -> str:
-        """Hash of the kept heads, which identifies this plan's artifacts."""
-        return kept_sha256(self.kept_json)
+        """Hash of the kept heads and neurons, which identifies this plan's artifacts."""
+        return kept_sha256(self.kept_json, self.neurons_json)
 
     @property
-    def kept_json(self) -> dict[str, dict[str, list[int]]]:
+    def kept_json(self) -> KeptJson:
         """The kept heads in their JSON form, in the order of the grid."""
-        return {
-            site: {str(layer): list(self.kept[site][layer]) for layer in sorted(self.kept[site])}
-            for site in SITES
-            if site in self.kept
-        }
+        return _json(self.kept, [*SITES])
+
+    @property
+    def neurons_json(self) -> KeptJson:
+        """The kept neurons in the same form; empty where none are pruned."""
+        return _json(self.neurons, FEED_FORWARDS)
 
     def write(self, path: str | Path) -> None:
         """Write the plan as JSON, completely or not at all."""
-        about = {"version": VERSION, "model": self.model, "head_dim": self.head_dim}
-        write_json(Path(path), about | {"kept": self.kept_json})
+        more = {"neurons": self.neurons_json} if self.neurons else {}
+        about = {"version": 2 if more else 1, "model": self.model, "head_dim": self.head_dim}
+        write_json(Path(path), about | {"kept": self.kept_json} | more)
 
     @classmethod
     def read(cls, path: str | Path) -> "Plan":
@@ -163,13 +163,17 @@ class Plan:
         return cls.from_json(value)
 
     @classmethod
-    def of_kept(cls, kept: Mapping[str, Mapping[str, Sequence[int]]]) -> "Plan":
-        """The plan that keeps the heads that a `kept_json` names.
+    def of_kept(
+        cls,
+        kept: Mapping[str, Mapping[str, Sequence[int]]],
+        neurons: Mapping[str, Mapping[str, Sequence[int]]] | None = None,
+    ) -> "Plan":
+        """The plan that keeps what a `kept_json`, and a `neurons_json`, names.
 
         Raises:
-            InputError: if it is not a valid `kept_json`.
+            InputError: if one of them is not valid.
         """
-        return cls.from_json({"version": VERSION, "kept": kept})
+        return cls.from_json({"version": 2, "kept": kept, "neurons": neurons or {}})
 
     @classmethod
     def from_json(cls, value: Any) -> "Plan":
@@ -179,16 +183,19 @@ class Plan:
             InputError: for anything that is not a plan, or a plan of another version.
         """
         try:
-            if type(value["version"]) is not int or value["version"] != VERSION:
+            if type(value["version"]) is not int or value["version"] not in VERSIONS:
                 raise InputError(
-                    f"Expected a plan of version {VERSION}, got {value['version']!r}. Another "
-                    "version of headcount wrote it. Use that version, or make the plan again."
+                    f"Expected a plan of version {' or '.join(map(str, VERSIONS))}, got "
+                    f"{value['version']!r}. Another version of headcount wrote it. Use that "
+                    "version, or make the plan again."
                 )
-            kept = {site: _layers(layers) for site, layers in value["kept"].items()}
+            kept = {site: _layers(layers, "heads") for site, layers in value["kept"].items()}
+            pruned_too = value["neurons"] if value["version"] > 1 else {}
+            neurons = {site: _layers(each, "neurons") for site, each in pruned_too.items()}
             model, head_dim = value.get("model"), value.get("head_dim")
             if not isinstance(model, str | None) or type(head_dim) not in (int, type(None)):
                 raise TypeError(f"a model {model!r} and a head_dim {head_dim!r}")
-            return cls(kept, model, head_dim)
+            return cls(kept, model, head_dim, neurons)
         except (TypeError, KeyError, AttributeError, ValueError) as error:
             if isinstance(error, InputError):
                 raise
@@ -199,15 +206,15 @@ class Plan:
             ) from error
 
 
-def _layers(layers: Mapping[str, Any]) -> dict[int, tuple[int, ...]]:
-    """The kept heads by layer.
+def _layers(layers: Mapping[str, Any], what: str) -> dict[int, tuple[int, ...]]:
+    """What is kept by layer.
 
     Raises:
         InputError: for a layer that is not written as a number is, as `00`, which names 0 twice.
     """
     if wrong := [name for name in layers if not is_number(name)]:
         raise InputError(f"Expected layers of a plan as integers, got {wrong[0]!r}.")
-    return {int(layer): _numbers("heads", kept) for layer, kept in layers.items()}
+    return {int(layer): _numbers(what, kept) for layer, kept in layers.items()}
 
 
 def _numbers(what: str, values: Iterable[Any]) -> tuple[int, ...]:
@@ -230,11 +237,48 @@ def _numbers(what: str, values: Iterable[Any]) -> tuple[int, ...]:
     return found
 
 
-def kept_sha256(kept: Mapping[str, Mapping[str, list[int]]]) -> str:
-    """Hash of the kept heads, independent of their order."""
-    ordered = {
-        site: {number: kept[site][number] for number in sorted(kept[site], key=int)}
-        for site in SITES
+def _ordered(kept: KeptNumbers, sites: Sequence[str], what: str) -> KeptNumbers:
+    """What is kept, in ascending order.
+
+    Raises:
+        InputError: for anything else than numbers by site, then layer.
+    """
+    try:
+        if unknown := set(kept) - set(sites):
+            raise InputError(
+                f"Expected sites of a plan out of {', '.join(sites)}, got "
+                f"{', '.join(sorted(unknown))}."
+            )
+        ordered = {}
+        for site, layers in kept.items():
+            _numbers("layers", layers)
+            ordered[site] = {layer: _numbers(what, each) for layer, each in layers.items()}
+    except (AttributeError, TypeError) as error:
+        raise InputError(
+            f"Expected the kept {what} by site and layer, such as "
+            f"{{'{sites[0]}': {{0: (0, 3)}}}}, got {kept!r}."
+        ) from error
+    return ordered
+
+
+def _json(kept: KeptNumbers, sites: Sequence[str]) -> KeptJson:
+    """What is kept in its JSON form, in the order of some sites."""
+    return {
+        site: {str(layer): list(kept[site][layer]) for layer in sorted(kept[site])}
+        for site in sites
         if site in kept
+    }
+
+
+def kept_sha256(
+    kept: Mapping[str, Mapping[str, list[int]]],
+    neurons: Mapping[str, Mapping[str, list[int]]] | None = None,
+) -> str:
+    """Hash of the kept heads and neurons, independent of their order."""
+    both = {**kept, **(neurons or {})}
+    ordered = {
+        site: {number: both[site][number] for number in sorted(both[site], key=int)}
+        for site in (*SITES, *FEED_FORWARDS)
+        if site in both
     }
     return hashlib.sha256(json.dumps(ordered).encode()).hexdigest()

@@ -8,6 +8,7 @@ heads, the kept heads with the sizes of the maps, and the sizes with every tenso
 import traceback
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +127,7 @@ def check_plan_hash(plan: Mapping[str, Any]) -> None:
     Raises:
         ModelError: if not.
     """
-    found = kept_sha256(plan["kept"])
+    found = kept_sha256(plan["kept"], plan.get("neurons"))
     if found != plan["sha256"]:
         raise ModelError(
             f"head_plan names heads with hash {found[:12]}, but gives the hash of its plan as "
@@ -176,7 +177,7 @@ def _is_of(found: Plan, plan: Mapping[str, Any]) -> bool:
     """
     heads = Heads({site: tuple(each) for site, each in plan["heads"].items()})
     try:
-        every = Plan.keeping(heads, found.kept_heads(heads))
+        every = replace(Plan.keeping(heads, found.kept_heads(heads)), neurons=found.neurons)
     except InputError:
         return False
     same_heads = every.sha256 == plan["sha256"]

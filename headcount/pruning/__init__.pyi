@@ -48,7 +48,9 @@ from .options import michel2019 as michel2019
 from .options import options_of_method as options_of_method
 from .options import preset as preset
 from .options import voita2019 as voita2019
+from .pipeline import TOGETHER as TOGETHER
 from .pipeline import Pruned as Pruned
 from .pipeline import Pruning as Pruning
 from .pipeline import choose_heads as choose_heads
+from .pipeline import neurons_record as neurons_record
 from .pipeline import prune as prune

@@ -6,12 +6,13 @@ from itertools import chain
 import numpy as np
 from jaxtyping import Int
 
+from headcount.compaction import plan_gated
 from headcount.core import MAX_TOKENS, Plan
 from headcount.importance import score_deltas
 from headcount.models import Loaded
 from headcount.results import DataSetChange, MetricChange, SliceChange
 from headcount.statistics import few_examples, loss_deltas
-from headcount.tap import Anatomy, Tap
+from headcount.tap import Anatomy
 from headcount.tasks import Evaluation, Task, evaluate
 
 
@@ -34,7 +35,7 @@ def evaluate_gated(
         anatomy: a known anatomy, so that copies of a model are not each examined.
     """
     anatomy = anatomy or loaded.anatomy
-    with Tap(loaded.model, anatomy, gates=plan.gates(anatomy.heads)):
+    with plan_gated(loaded.model, anatomy, plan):
         return evaluate(loaded.model, task, max_tokens, texts)
 
 

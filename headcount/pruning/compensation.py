@@ -12,7 +12,9 @@ Moments of the heads' outputs over a data set, which folding and rescaling need.
 
 $$n, \quad \sum_q o_q, \quad \sum_q o_q o_q^\top, \qquad o_q = [o_{1,q}; \dots; o_{H,q}]$$
 
-They are taken for every attention layer of the dense model, over all queries except padding.
+They are taken for every attention layer of the dense model, over all queries except padding. Where
+neurons are pruned, too, the same is done for the second map of each feed-forward network, as if
+each neuron were a head of one dimension.
 
 Reference: a constant in place of a head is in Revealing the Dark Secrets of BERT (Kovaleva et al.,
 2019), section 4.4, https://arxiv.org/abs/1908.08593
@@ -40,18 +42,18 @@ Reference: Hinton et al. (2015): see `headcount.training.distillation`
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
-from typing import Literal, assert_never, final, get_args
+from typing import Literal, final, get_args
 
 import torch
-from jaxtyping import Float, Float64
-from torch import Tensor
+from jaxtyping import Bool, Float64
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from headcount.compaction import Projection, restorable, restored
+from headcount.compaction import FeedForward, Projection, kept_neurons, restorable, restored
 from headcount.core import MAX_TOKENS, InputError, Kept, LayerId, ModelError, Plan, added
 from headcount.gates import Fixed
 from headcount.models import Loaded, revision
@@ -59,7 +61,15 @@ from headcount.pruning.before_after import evaluate_gated
 from headcount.pruning.context import PruningContext
 from headcount.pruning.methods.method import Selection
 from headcount.results import Calibration, RecoveryRecord, StageResult, StagesRecord
-from headcount.tap import Anatomy, AttentionLayer, copied, evaluating, heard, input_device
+from headcount.tap import (
+    Anatomy,
+    AttentionLayer,
+    copied,
+    evaluating,
+    heard,
+    input_device,
+    intercepted,
+)
 from headcount.tasks import Task, TaskBatch
 from headcount.training import FinetuneConfig, FineTuned, finetune
 
@@ -96,6 +106,7 @@ def output_moments(
     task: Task,
     anatomy: Anatomy,
     max_tokens: int = MAX_TOKENS,
+    fed: Sequence[FeedForward] = (),
 ) -> dict[LayerId, OutputMoments]:
     """The moments of every layer.
 
@@ -104,6 +115,7 @@ def output_moments(
         task: the task, which gives the examples.
         anatomy: anatomy of the model.
         max_tokens: largest number of padded tokens in a batch.
+        fed: feed-forward networks whose moments are taken, too.
 
     Raises:
         InputError: if a layer has no output projection of its own.
@@ -112,16 +124,30 @@ def output_moments(
     sums: dict[LayerId, OutputMoments] = {}
     batch: TaskBatch | None = None
 
-    def add(layer: AttentionLayer, output_BQHD: Float[Tensor, "batch query head dim"]) -> None:
+    def add(place: LayerId, site: str, rows_RO: Tensor) -> None:
         nonlocal sums
         assert batch is not None
-        rows_RO = output_BQHD.reshape(-1, layer.num_heads * layer.head_dim)
-        is_query_R = batch.is_query(layer.site, (len(rows_RO), 1)).flatten()
+        is_query_R = batch.is_query(site, (len(rows_RO), 1)).flatten()
         output_QO = rows_RO[is_query_R.to(rows_RO.device)].double()
         new = OutputMoments(len(output_QO), output_QO.sum(0), output_QO.T @ output_QO)
-        sums = added(sums, {layer.layer_id: new})
+        sums = added(sums, {place: new})
 
-    with evaluating(model), torch.inference_mode(), heard(model, anatomy, head_outputs=add):
+    def add_heads(layer: AttentionLayer, output_BQHD: Tensor) -> None:
+        rows_RO = output_BQHD.reshape(-1, layer.num_heads * layer.head_dim)
+        add(layer.layer_id, layer.site, rows_RO)
+
+    network_of = {model.get_submodule(each.output): each for each in fed}
+
+    def add_neurons(module: nn.Module, given: Tensor) -> None:
+        place = network_of[module].layer_id
+        add(place, f"{place.site.partition('.')[0]}.self", given.reshape(-1, given.shape[-1]))
+
+    with (
+        evaluating(model),
+        torch.inference_mode(),
+        heard(model, anatomy, head_outputs=add_heads),
+        intercepted(network_of, add_neurons),
+    ):
         for each in task.batches(max_tokens):
             batch = each.to(input_device(model))
             task.losses(model, batch)
@@ -148,33 +174,71 @@ def check_compensable(anatomy: Anatomy) -> None:
             )
 
 
-def fold(loaded: Loaded, plan: Plan, sums: Mapping[LayerId, OutputMoments]) -> Loaded:
-    """A copy of the model whose biases include the mean outputs of the pruned heads.
+@final
+@dataclass(frozen=True, eq=False)
+class Shrinking:
+    """A map that adds up what units write, some of which are pruned: heads, or neurons."""
+
+    layer_id: LayerId
+    path: str
+    width: int
+    """Number of dimensions of a unit."""
+    is_kept_O: Bool[Tensor, " output"]
+    """Whether each dimension is one of a kept unit."""
+
+    def projection(self, model: PreTrainedModel) -> Projection:
+        """The map in a model."""
+        return Projection(model.get_submodule(self.path))
+
+
+def shrinking(loaded: Loaded, plan: Plan, fed: Sequence[FeedForward] = ()) -> Iterator[Shrinking]:
+    """The maps that lose something by a plan.
+
+    Args:
+        loaded: the dense model.
+        plan: what is kept.
+        fed: feed-forward networks that the plan may name.
+    """
+    for layer in loaded.anatomy.layers:
+        kept = plan.of_layer(loaded.heads, layer.site, layer.layer)
+        if len(kept) < layer.num_heads:
+            is_kept_H = _marked(kept, layer.num_heads)
+            is_kept_O = is_kept_H.repeat_interleave(layer.head_dim)
+            yield Shrinking(layer.layer_id, layer.output or "", layer.head_dim, is_kept_O)
+    for each in fed:
+        if len(kept := kept_neurons(plan, each)) < each.num_neurons:
+            yield Shrinking(each.layer_id, each.output, 1, _marked(kept, each.num_neurons))
+
+
+def _marked(kept: Sequence[int], size: int) -> Tensor:
+    """True for what is kept."""
+    found = torch.zeros(size, dtype=torch.bool)
+    found[list(kept)] = True
+    return found
+
+
+def fold(
+    loaded: Loaded,
+    plan: Plan,
+    sums: Mapping[LayerId, OutputMoments],
+    fed: Sequence[FeedForward] = (),
+) -> Loaded:
+    """A copy of the model whose biases include the mean outputs of what is pruned.
 
     The loss of the pruned model can be higher with folding than without.
 
     Args:
         loaded: the dense model.
-        plan: which heads are kept.
-        sums: `moments` of the model over the data that gives the means.
+        plan: what is kept.
+        sums: moments of the model over the data that gives the means.
+        fed: feed-forward networks that the plan may name.
     """
     model = copied(loaded.model)
-    for layer in loaded.anatomy.layers:
-        pruned_O = pruned_outputs(plan, loaded, layer)
-        if not pruned_O.any():
-            continue
-        projection = Projection.of(model, layer)
-        lost_O = sums[layer.layer_id].mean_O * pruned_O
+    for each in shrinking(loaded, plan, fed):
+        projection, mean_O = each.projection(model), sums[each.layer_id].mean_O
+        lost_O = (mean_O * ~each.is_kept_O.to(mean_O.device)).to(projection.device)
         projection.add_bias(lost_O @ projection.weight_OM)
     return replace(loaded, model=model)
-
-
-def pruned_outputs(plan: Plan, loaded: Loaded, layer: AttentionLayer) -> Float64[Tensor, " output"]:
-    """1 for every output dimension of a pruned head, 0 for those of kept heads."""
-    where = Projection.of(loaded.model, layer).device
-    is_kept_H = torch.zeros(layer.num_heads, dtype=torch.float64, device=where)
-    is_kept_H[list(plan.of_layer(loaded.heads, layer.site, layer.layer))] = 1
-    return (1 - is_kept_H).repeat_interleave(layer.head_dim)
 
 
 Per = Literal["head", "dimension", "map"]
@@ -188,32 +252,31 @@ def rescale(
     sums: Mapping[LayerId, OutputMoments],
     per: Per = "head",
     fold: bool = True,
+    fed: Sequence[FeedForward] = (),
 ) -> Loaded:
-    """A copy of the model whose output projections compensate for the pruned heads.
+    """A copy of the model whose output projections compensate for what is pruned.
 
     Args:
         loaded: the dense model.
-        plan: which heads are kept.
-        sums: `moments` of the model over the data on which the scales are solved.
-        per: what each scale applies to.
+        plan: what is kept.
+        sums: moments of the model over the data on which the scales are solved.
+        per: what each scale applies to; a neuron has a scale of its own unless it is the whole map.
         fold: whether the bias absorbs a constant too.
+        fed: feed-forward networks that the plan may name.
     """
     model = copied(loaded.model)
-    for layer in loaded.anatomy.layers:
-        pruned_O = pruned_outputs(plan, loaded, layer)
-        if not pruned_O.any():
-            continue
-        projection, moment = Projection.of(model, layer), sums[layer.layer_id]
-        old_OM = projection.weight_OM
+    for each in shrinking(loaded, plan, fed):
+        projection, moment = each.projection(model), sums[each.layer_id]
+        old_OM, is_kept_O = projection.weight_OM, each.is_kept_O.to(projection.device)
+        width = 1 if per == "dimension" else each.width
         new_OM = (
-            old_OM
-            if pruned_O.all()
-            else _remade(moment, old_OM, pruned_O == 0, per=per, centred=fold, layer=layer)
+            _remade(moment, old_OM, is_kept_O, is_map=per == "map", width=width, centred=fold)
+            if is_kept_O.any()
+            else old_OM
         )
         projection.write(new_OM)
         if fold:
-            kept_O = 1 - pruned_O
-            projection.add_bias(moment.mean_O @ old_OM - (moment.mean_O * kept_O) @ new_OM)
+            projection.add_bias(moment.mean_O @ old_OM - (moment.mean_O * is_kept_O) @ new_OM)
     return replace(loaded, model=model)
 
 
@@ -221,23 +284,16 @@ def _remade(
     moment: OutputMoments,
     weight_OM: Float64[Tensor, "output hidden"],
     kept_O: Tensor,
-    per: Per,
+    is_map: bool,
+    width: int,
     centred: bool,
-    layer: AttentionLayer,
 ) -> Float64[Tensor, "output hidden"]:
-    """The output projection that fits best; rows of pruned heads don't matter."""
+    """The output projection that fits best; rows of pruned units don't matter."""
     second_OO = moment.second(centred)
-    match per:
-        case "map":
-            new_OM = weight_OM.clone()
-            new_OM[kept_O] = _solved(second_OO[kept_O][:, kept_O], second_OO[kept_O] @ weight_OM)
-            return new_OM
-        case "head":
-            width = layer.head_dim
-        case "dimension":
-            width = 1
-        case _:
-            assert_never(per)
+    if is_map:
+        new_OM = weight_OM.clone()
+        new_OM[kept_O] = _solved(second_OO[kept_O][:, kept_O], second_OO[kept_O] @ weight_OM)
+        return new_OM
     # <o_i W_i, o_j W_j> over all queries is the mean product of o_i and o_j times <W_i, W_j>
     product_OO = second_OO * (weight_OM @ weight_OM.T)
     blocks_GG = product_OO.unflatten(0, (-1, width)).unflatten(2, (-1, width)).sum((1, 3))
@@ -275,6 +331,11 @@ def recover(
     teacher = context.loaded.model if tuning.is_taught else None
     context.progress("recovery", 0, tuning.updates)
     smaller = restorable(loaded, plan)
+    if smaller is None and plan.neurons:
+        raise ModelError(
+            f"Expected a model whose trained weights go back into the dense one, to train it "
+            f"without neurons, got a {type(loaded.model).__name__}. Leave --recover out."
+        )
     gates = Fixed(plan.gates(loaded.heads)) if smaller is None else None
     about = {"plan": plan.sha256, "form": "compact" if gates is None else "gated"}
     tuned = finetune(
@@ -394,9 +455,10 @@ def _made_up(
         return CompensatedModel(selection.loaded)
     loaded, plan, max_tokens = selection.loaded, selection.plan, context.max_tokens
     sample, losses = context.scored("outputs of heads"), _losses(selection, context, dev)
-    sums = output_moments(loaded.model, sample, loaded.anatomy, max_tokens)
+    fed = context.feed_forwards
+    sums = output_moments(loaded.model, sample, loaded.anatomy, max_tokens, fed)
     before = losses.once(_BEFORE, partial(_loss, loaded, selection, context, dev))
-    ways, after = _ways(loaded, plan, sums, stages), dict[str, float]()
+    ways, after = _ways(loaded, plan, sums, stages, fed), dict[str, float]()
     best, lowest = None, before
     for number, (name, way) in enumerate(ways.items()):
         context.progress(_COMPENSATING, number, len(ways))
@@ -444,14 +506,18 @@ def _loss_or_infinity(
 
 
 def _ways(
-    loaded: Loaded, plan: Plan, sums: Mapping[LayerId, OutputMoments], stages: Compensation
+    loaded: Loaded,
+    plan: Plan,
+    sums: Mapping[LayerId, OutputMoments],
+    stages: Compensation,
+    fed: Sequence[FeedForward],
 ) -> dict[str, Callable[[], Loaded]]:
     """The ways to compensate without training, by name, each starting from the chosen weights."""
     ways: dict[str, Callable[[], Loaded]] = {}
     if stages.fold:
-        ways["folding"] = partial(fold, loaded, plan, sums)
+        ways["folding"] = partial(fold, loaded, plan, sums, fed)
     for per, folds in product(get_args(Per) if stages.rescale else (), (False, True)):
         if stages.fold or not folds:
             name = f"rescaling by {per}" + (", folding" if folds else "")
-            ways[name] = partial(rescale, loaded, plan, sums, per, folds)
+            ways[name] = partial(rescale, loaded, plan, sums, per, folds, fed)
     return ways

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, final
 
 from headcount import analysis
+from headcount.compaction import FeedForward, feed_forwards
 from headcount.core import (
     MAX_TOKENS,
     Head,
@@ -205,6 +206,8 @@ class PruningContext(Running):
     """What can be pruned: single heads or entire groups; and which heads must be kept."""
     roles: Roles = field(default_factory=dict)
     """Roles of the heads, by head name; empty if none were looked for."""
+    feed_forwards: tuple[FeedForward, ...] = ()
+    """Networks whose neurons may be pruned beside heads; none if heads alone are."""
 
     @cached_property
     def sample(self) -> Task:
@@ -257,6 +260,8 @@ class PruneSettings(Running):
     roles: Roles | None = None
     """Roles of the heads by an analysis, such as `read_roles` gives; of causal models, induction
     and the like are found without."""
+    neurons: bool = False
+    """Whether neurons of feed-forward networks may be pruned, too, under the same budget."""
 
     def context(self, loaded: Loaded, train: Task, with_roles: bool = False) -> PruningContext:
         """What a method has to choose heads with.
@@ -269,7 +274,9 @@ class PruneSettings(Running):
         Raises:
             InputError: for texts that do not fit into memory, a site or a protected head that the
                 model does not have, or a protected role that no head has.
+            ModelError: if neurons are to be pruned that can't be told apart, or are shared.
         """
+        fed = feed_forwards(loaded.model, loaded.anatomy, loaded.inputs) if self.neurons else ()
         check_examples_fit(loaded, train, self.max_tokens)
         units = Units.of(loaded.anatomy, self.sites or None, self.whole_groups)
         roles: Roles = {}
@@ -277,7 +284,14 @@ class PruneSettings(Running):
             roles = known_roles(loaded, self.seed, self.roles, self.progress)
         units = units.protecting(protected_heads(self.protect, loaded, roles))
         how = {each.name: getattr(self, each.name) for each in fields(Running)}
-        return PruningContext(loaded, train, units, roles, **how)
+        return PruningContext(
+            loaded=loaded,
+            train=train,
+            units=units,
+            roles=roles,
+            feed_forwards=tuple(fed),
+            **how,
+        )
 
     @property
     def signed_options(self) -> Mapping[str, object]:
@@ -287,4 +301,5 @@ class PruneSettings(Running):
             "groups": self.whole_groups,
             "protect": "+".join(self.protect) or None,
             "calibration": self.calibration,
+            "neurons": self.neurons or None,
         }

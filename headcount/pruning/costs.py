@@ -1,6 +1,7 @@
 """Costs of a compact model: its latency, its speedup and its size, for the limits of a budget."""
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -13,8 +14,9 @@ from headcount.numbers import percent
 from headcount.pruning.budget import pruned_heads
 from headcount.pruning.budget_spec import OPTIONS, TIMING, BudgetSpec
 from headcount.pruning.context import PruningContext
-from headcount.pruning.limit import Cost, largest_cost
+from headcount.pruning.limit import Chosen, Cost, Found, largest_cost
 from headcount.pruning.methods.method import Selection
+from headcount.pruning.together import Together, check_reachable, measured_savings
 from headcount.results import SizeRecord, SpeedRecord
 from headcount.speed import (
     Options,
@@ -28,6 +30,11 @@ from headcount.speed import (
 from headcount.speed import record as speed_record
 from headcount.tap import input_device
 from headcount.tasks import Task, TaskBatch
+
+CORRECTIONS = 3
+"""Number of times that savings are corrected by the time of the model that they chose."""
+CLOSE = 0.01
+"""Share of the dense model's time that is close enough to a budget."""
 
 
 def milliseconds(loaded: Loaded, task: Task, rounds: int = 9) -> float:
@@ -87,6 +94,52 @@ class Costs:
             self._check_reached("speedup", model.share(fewest.plan), said)
             costs["speedup"] = lambda selection: model.share(selection.plan)
         return costs
+
+    def together(self) -> Chosen:
+        """The heads and neurons that meet the budget, which lose least information.
+
+        A speedup is measured on the compact model that is chosen, and savings are corrected by what
+        was measured, `CORRECTIONS` times at most.
+
+        Raises:
+            InputError: If the budget is no speedup and no size, or can't be met.
+        """
+        limit, context = self.limit, self.context
+        cost, fewest = self._cost_of_plan(), self._fewest().plan
+        savings = measured_savings(context, fewest, cost)
+        largest = largest_cost(limit, limit.costs[0])
+        check_reachable(context, fewest, savings, largest)
+        choice = Together.of(context)
+        tried = dict[int, float]()
+        selection = choice.choose(savings, largest)
+        for _ in range(CORRECTIONS if limit.speedup is not None else 0):
+            found = cost(selection.plan)
+            tried[len(selection.plan.kept_heads(context.loaded.heads))] = found
+            if abs(found - largest) < CLOSE:
+                break
+            promised = choice.promised(savings, selection.plan)
+            savings = savings.scaled((1 - found) / (1 - promised))
+            selection = choice.choose(savings, largest)
+        keep = len(selection.plan.kept_heads(context.loaded.heads))
+        return Chosen(selection, keep, Found(keep, tried) if tried else None)
+
+    def _cost_of_plan(self) -> Callable[[Plan], float]:
+        """The cost of a plan's compact model, as a share of the dense one's."""
+        loaded = self.context.loaded
+        if self.limit.costs not in (["speedup"], ["size"]):
+            raise InputError(
+                "Expected --speedup or --size, to prune neurons beside heads (--neurons), and no "
+                "other limit but --max-drop. Heads and neurons share one budget."
+            )
+
+        def cost(plan: Plan) -> float:
+            smaller = compacted(loaded, plan, None)
+            if self.limit.size is not None:
+                return parameter_bytes(smaller.model) / parameter_bytes(loaded.model)
+            found = compare_speed(loaded, smaller, self._options(), progress=self.context.progress)
+            return 1 / found.timings[0].speedup.value
+
+        return cost
 
     def _fewest(self) -> Selection:
         """The choice that keeps no head that can be pruned."""

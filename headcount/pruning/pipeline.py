@@ -13,7 +13,7 @@ from typing import Any, final
 
 from transformers import PreTrainedModel
 
-from headcount.compaction import check_lists, unlisted
+from headcount.compaction import FeedForward, check_lists, kept_neurons, unlisted
 from headcount.core import InputError, ModelError, Plan, Progress, brief_repr, options_of
 from headcount.models import Loaded, as_loaded, revision
 from headcount.pruning.before_after import changes, few_in, slices
@@ -38,6 +38,7 @@ from headcount.results import (
     ControlRecord,
     ControlTraining,
     DataSetChange,
+    NeuronsRecord,
     PipelineRecord,
     PruneRecord,
     SliceChange,
@@ -75,6 +76,18 @@ def control(
 
 def _loss(loaded: Loaded, dev: Task, context: PruningContext) -> float:
     return evaluate(loaded.model, context.watched(dev, "control on dev"), context.max_tokens).loss
+
+
+TOGETHER = "fisher"
+"""Method that chooses heads and neurons together."""
+
+
+def neurons_record(plan: Plan, layers: Sequence[FeedForward]) -> tuple[NeuronsRecord, ...]:
+    """How many neurons each feed-forward network keeps."""
+    return tuple(
+        NeuronsRecord(*each.layer_id, len(kept_neurons(plan, each)), each.num_neurons)
+        for each in layers
+    )
 
 
 @final
@@ -164,10 +177,13 @@ class Pruning:
         loaded, start = self.context.loaded, perf_counter()
         self._check()
         costs = Costs(self.limit, self.context, self.dev, self.timing)
-        measures = costs.checked()
+        measures = {} if self.context.feed_forwards else costs.checked()
+        together = costs.together() if self.context.feed_forwards else None
         tasks = {"dev": self.dev} | ({} if self.test is None else {"test": self.test})
         before = self._evaluated("dense model", loaded, tasks)
-        chosen = choose(self.limit, self.method, self.context, self.dev, before["dev"], measures)
+        chosen = together or choose(
+            self.limit, self.method, self.context, self.dev, before["dev"], measures
+        )
         plan = replace(chosen.selection.plan, model=revision(loaded.model))
         check_lists(loaded.model, loaded.heads, plan)
         if self.context.state is not None:
@@ -186,6 +202,7 @@ class Pruning:
         record = PruneRecord(
             model=Path(loaded.name).name,
             heads=loaded.heads.counts,
+            neurons=neurons_record(plan, self.context.feed_forwards),
             kept=tuple(map(str, plan.kept_heads(loaded.heads))),
             pruned=tuple(map(str, plan.pruned_heads(loaded.heads))),
             unlisted=unlisted(loaded.model, loaded.heads, plan),
@@ -240,7 +257,7 @@ class Pruning:
     def _choice(self, chosen: Chosen) -> ChoiceRecord:
         found, selection = chosen.found, chosen.selection
         return ChoiceRecord(
-            method=self.method.name,
+            method=TOGETHER if self.context.feed_forwards else self.method.name,
             options=repr(self.method),
             limit=self.limit.limits,
             keep=chosen.keep,

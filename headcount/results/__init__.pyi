@@ -70,6 +70,7 @@ from .prune import CeilingRecord as CeilingRecord
 from .prune import ChoiceRecord as ChoiceRecord
 from .prune import ControlRecord as ControlRecord
 from .prune import ControlTraining as ControlTraining
+from .prune import NeuronsRecord as NeuronsRecord
 from .prune import PipelineRecord as PipelineRecord
 from .prune import PruneRecord as PruneRecord
 from .prune import RecoveryRecord as RecoveryRecord

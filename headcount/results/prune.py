@@ -320,6 +320,20 @@ class ChoiceRecord:
 
 @final
 @dataclass(frozen=True)
+class NeuronsRecord:
+    """The feed-forward network of one layer."""
+
+    site: str
+    """Its side: `encoder.mlp`, `decoder.mlp` or `vision.mlp`."""
+    layer: int
+    kept: int
+    """Number of neurons that are kept."""
+    total: int
+    """Number of neurons of the dense model."""
+
+
+@final
+@dataclass(frozen=True)
 class CeilingRecord:
     """The largest possible speedup of one forward pass, by its FLOPs."""
 
@@ -395,6 +409,8 @@ class PruneRecord(Record):
     """Names of the kept heads."""
     pruned: tuple[str, ...] = stored("leaving")
     """Names of the pruned heads."""
+    neurons: tuple[NeuronsRecord, ...] = omitted(())
+    """The networks whose neurons could be pruned, too; none if only heads could."""
     unlisted: tuple[Unlisted, ...] = omitted(())
     """Pruned heads that the model's configuration listed by number."""
     auto_class: str = "AutoModel"

@@ -6,14 +6,15 @@ F are the FLOPs of a forward of the model and C those of one attention layer: it
 W_V, W_O and the products of scores and values; C' counts kept heads only. All of C is proportional
 to the number of heads, except that shared keys and values are proportional to the number of groups
 with a kept head. A layer without heads costs nothing. Every term is proportional to the batch size,
-so the ceiling does not depend on it; it does depend on the length. Everything else is unchanged:
-feed-forward layers, the vocabulary.
+so the ceiling does not depend on it; it does depend on the length. The maps of a feed-forward
+network are proportional to its neurons, where a plan prunes some. Everything else is unchanged: the
+vocabulary, norms.
 
 No knowledge of architectures is needed: a forward of the model itself is counted by module.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from math import isnan, nan
 from typing import Any, final
 
@@ -21,6 +22,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import PreTrainedModel
 
+from headcount.compaction import FeedForward, named_feed_forwards
 from headcount.core import Heads, InputError, LayerId, Plan, amount
 from headcount.models import Loaded, check_plan, max_length
 from headcount.numbers import percent
@@ -68,6 +70,10 @@ class ModelFlops:
     total: int
     heads: Heads
     layers: Mapping[LayerId, LayerFlops]
+    neurons: Mapping[LayerId, float] = field(default_factory=dict)
+    """FLOPs of one neuron, by layer, where some are pruned."""
+    counts: Mapping[LayerId, int] = field(default_factory=dict)
+    """Number of neurons of these layers."""
 
     def of(self, plan: Plan) -> float:
         """FLOPs of the model that a plan makes."""
@@ -76,6 +82,10 @@ class ModelFlops:
             everything = tuple(range(self.heads.counts[site][layer]))
             kept = plan.of_layer(self.heads, site, layer)
             spared += costs.of(everything) - costs.of(kept)
+        for (site, layer), cost in self.neurons.items():
+            count = self.counts[LayerId(site, layer)]
+            kept = plan.neurons.get(site, {}).get(layer)
+            spared += 0 if kept is None else cost * (count - len(kept))
         return self.total - spared
 
     def ceiling(self, plan: Plan) -> float:
@@ -99,11 +109,23 @@ def ceiling(
     """
     model, anatomy = examined(model, anatomy)
     check_plan(plan, model, anatomy)
-    return model_flops(model, anatomy, length).ceiling(plan)
+    fed = named_feed_forwards(model, anatomy, plan)
+    return model_flops(model, anatomy, length, fed).ceiling(plan)
 
 
-def model_flops(model: PreTrainedModel, anatomy: Anatomy, length: int = 128) -> ModelFlops:
+def model_flops(
+    model: PreTrainedModel,
+    anatomy: Anatomy,
+    length: int = 128,
+    fed: Sequence[FeedForward] = (),
+) -> ModelFlops:
     """Count one forward of one example and each attention layer in it; meta models work too.
+
+    Args:
+        model: Model to count.
+        anatomy: Its attention layers.
+        length: Number of tokens.
+        fed: Feed-forward networks to count, too.
 
     Raises:
         InputError: If the length is below 1 or too large for the model.
@@ -127,7 +149,13 @@ def model_flops(model: PreTrainedModel, anatomy: Anatomy, length: int = 128) -> 
         forward(model, ids_BN, 0)()
     counts = _by_path(model, found)
     layers = {each.layer_id: _layer(each, counts, anatomy) for each in anatomy.layers}
-    return ModelFlops(found.get_total_flops(), anatomy.heads, layers)
+    neurons = {
+        each.layer_id: sum(sum(counts[path].values()) for path in (*each.rows, each.output))
+        / each.num_neurons
+        for each in fed
+    }
+    sizes = {each.layer_id: each.num_neurons for each in fed}
+    return ModelFlops(found.get_total_flops(), anatomy.heads, layers, neurons, sizes)
 
 
 Counts = Mapping[str, Mapping[Any, int]]

@@ -6,6 +6,7 @@ from .exporting import export as export
 from .further_training import FurtherTrained as FurtherTrained
 from .further_training import FurtherTraining as FurtherTraining
 from .making import add_speed as add_speed
+from .making import is_plain as is_plain
 from .making import save_compact as save_compact
 from .making import save_pruned as save_pruned
 from .saving import save as save

@@ -91,9 +91,10 @@ class Compact(ColumnArguments, ModelArguments, Measuring["models.Loaded", "resul
             f"Kept {kept:,} of {amount(len(read.heads), 'head')}; {_size(self.out)} of weights",
         )
         _print_certificate(found, console)
+        trust = "" if artifact.is_plain(self.out) else ", trust_remote_code=True"
         console.print(
             f"Saved: {self.out}; load it with headcount.load({str(self.out)!r}), or with "
-            "transformers alone: from_pretrained(..., trust_remote_code=True)",
+            f"transformers alone: from_pretrained(...{trust})",
         )
 
 

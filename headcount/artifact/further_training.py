@@ -18,7 +18,13 @@ from headcount.artifact.comparing import Data
 from headcount.artifact.making import certify, heads_record, write_head_card
 from headcount.artifact.saving import write_model
 from headcount.artifact.staging import FINETUNED, forget_run, staged
-from headcount.compaction import Projection, relative, restorable, restored
+from headcount.compaction import (
+    Projection,
+    named_feed_forwards,
+    relative,
+    restorable,
+    restored,
+)
 from headcount.core import MAX_TOKENS, ModelError, Plan, Progress, brief_repr, name_of, silent
 from headcount.models import Loaded, check_is_loaded, is_compact, place_of, plan_for, revision
 from headcount.pruning import changes, few_in
@@ -93,9 +99,10 @@ def origin_of(smaller: Loaded, dense: Loaded) -> Origin:
             f"Expected a teacher of the kind that {name_of(smaller.name)} was cut out of, got a "
             f"{type(dense.model).__name__} with {dense.heads}."
         )
-    dense = _with_biases(dense, found["maps"])
-    stay = Plan.of_kept(found["kept"]).kept_heads(dense.heads)
-    plan = plan_for(dense, stay)
+    named = Plan.of_kept(found["kept"], found.get("neurons"))
+    dense = _with_biases(dense, found["maps"], named)
+    stay = named.kept_heads(dense.heads)
+    plan = replace(plan_for(dense, stay), neurons=named.neurons)
     same = restorable(dense, plan)
     if same is None:
         raise ModelError(
@@ -126,27 +133,33 @@ def dense_twin(smaller: Loaded) -> Loaded:
     dense = stock._from_config(config, dtype=model.dtype).to(model.device).eval()
     origin = origin_of(smaller, Loaded(dense, None, smaller.name))
     with torch.no_grad():
-        for layer in origin.dense.anatomy.layers:
-            origin.dense.model.get_submodule(layer.output or "").get_parameter("weight").zero_()
+        for path in _last_maps(origin.dense, origin.plan):
+            origin.dense.model.get_submodule(path).get_parameter("weight").zero_()
     twin = restored(origin.dense, origin.plan, smaller)
     return replace(twin, tokenizer=smaller.tokenizer)
 
 
-def _with_biases(dense: Loaded, maps: Mapping[str, Mapping[str, Any]]) -> Loaded:
+def _last_maps(dense: Loaded, plan: Plan) -> list[str]:
+    """Paths of the maps through which heads, and the neurons that a plan names, write."""
+    fed = named_feed_forwards(dense.model, dense.anatomy, plan, dense.inputs)
+    outputs = [each.output for each in (*dense.anatomy.layers, *fed)]
+    return [path for path in outputs if path]
+
+
+def _with_biases(dense: Loaded, maps: Mapping[str, Mapping[str, Any]], plan: Plan) -> Loaded:
     """A copy with a zero bias where folding added one to the compact model; else the model."""
     body = body_path(dense.model)
     grown = [
-        layer
-        for layer in dense.anatomy.layers
-        if layer.output
-        and maps.get(relative(layer.output, body), {}).get("bias")
-        and dense.model.get_submodule(layer.output).bias is None
+        path
+        for path in _last_maps(dense, plan)
+        if maps.get(relative(path, body), {}).get("bias")
+        and dense.model.get_submodule(path).bias is None
     ]
     if not grown:
         return dense
     model = copy.deepcopy(dense.model)
-    for layer in grown:
-        projection = Projection.of(model, layer)
+    for path in grown:
+        projection = Projection(model.get_submodule(path))
         projection.add_bias(torch.zeros(projection.weight_OM.shape[1]))
     return replace(dense, model=model)
 

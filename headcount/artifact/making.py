@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from torch import Tensor
 from transformers import PreTrainedModel
 
@@ -32,7 +33,7 @@ from headcount.compaction import (
 )
 from headcount.core import Plan, Progress, silent, write_readable
 from headcount.corpora import Corpus
-from headcount.models import Loaded, as_loaded, device_map_of, load
+from headcount.models import MODELLING, Loaded, as_loaded, device_map_of, load
 from headcount.pruning import Pruned, neurons_record
 from headcount.results import Certificate, Comparison, PruneRecord, SpeedRecord, weights_sha256
 from headcount.speed import Speed, cache_record
@@ -77,6 +78,7 @@ def save_compact(
         certificate = certify(staging, loaded, plan, smaller, data, progress)
         plan.write(staging / "plan.json")
         record = heads_record(loaded, plan, certificate.comparisons)
+        record = replace(record, plain=is_plain(staging))
         write_head_card(staging, replace(record, cache=cache_record(loaded, smaller)))
     return certificate
 
@@ -116,6 +118,10 @@ def certify(
     reloaded = load(staging, device, dtype.removeprefix("torch."), device_map=places).model
     gated = ("gated", gated_runner(dense, plan))
     others = {"compact": runner(model), "reloaded": runner(reloaded)}
+    if is_plain(staging) and not is_spread(model):
+        stock = getattr(transformers, auto_class_of(model))
+        plain = stock.from_pretrained(staging, dtype=model.dtype).to(model.device).eval()
+        others["stock"] = runner(plain)
     steps = partial(progress, "certificate")
     comparisons = compare(gated, others, data, model.dtype, steps, ROOM)
     for comparison in comparisons:
@@ -123,12 +129,18 @@ def certify(
     progress("certificate by head", 0, 1)
     by_head = check_equal(dense.model, dense.anatomy, plan, reloaded, dense.inputs, RELOADED)
     progress("certificate by head", 1, 1)
-    comparisons[-1] = replace(comparisons[-1], by_head=by_head)
+    last = next(n for n, each in enumerate(comparisons) if each.what.startswith("reloaded"))
+    comparisons[last] = replace(comparisons[last], by_head=by_head)
     sha256 = model.config.head_plan["sha256"]
     compared = tuple(comparisons)
     certificate = Certificate(sha256, weights_sha256(staging), compared, plan.sha256)
     certificate.write(staging)
     return certificate
+
+
+def is_plain(folder: Path) -> bool:
+    """Whether stock transformers loads a compact model's folder without code of ours."""
+    return not (folder / f"{MODELLING}.py").exists()
 
 
 def heads_record(loaded: Loaded, plan: Plan, comparisons: Sequence[Comparison]) -> PruneRecord:
@@ -200,6 +212,7 @@ def save_pruned(
             record,
             base=base_of(pruned.dense),
             auto_class=auto_class,
+            plain=is_plain(staging),
             comparisons=certificate.comparisons,
         )
         write_head_card(staging, record)

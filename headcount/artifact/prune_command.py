@@ -392,6 +392,10 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
             numbers = f"{score.before:.4g} -> {score.after:.4g}"
             console.print(f"{name}: {score.name} {numbers} ({score}){beside}")
         print_warnings(found.warnings[len(read.splits.warnings) :], console)
+        if self.on.even and not found.plain:
+            kind = type(read.loaded.model).__name__
+            said = f"the folder still needs its file of code: {kind} has no field for such a size"
+            print_warnings([said], console)
         console.print(f"Folder: {self.out}, with the head card in README.md")
 
     def next_steps(

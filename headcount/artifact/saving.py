@@ -10,7 +10,7 @@ import json
 import pickle
 import warnings
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import copyfile
@@ -24,6 +24,7 @@ from torch import Tensor
 from transformers import AutoModel, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.core_model_loading import revert_weight_conversion
 
+from headcount.artifact.plain import OURS, plain_fields
 from headcount.artifact.staging import destination, staged
 from headcount.compaction import warn_of_numbers
 from headcount.core import InputError, inside, read_json, write_json, write_text
@@ -221,9 +222,11 @@ SHARD = "5GB"
 """Largest size of a file of weights of a model that is spread."""
 
 
-def patch(path: Path, **values: Any) -> None:
-    """Set fields of a JSON file."""
-    write_json(path, json.loads(path.read_text(encoding="utf-8")) | values)
+def patch(path: Path, without: Sequence[str] = (), **values: Any) -> None:
+    """Set fields of a JSON file, and leave some out."""
+    found = json.loads(path.read_text(encoding="utf-8"))
+    kept = {name: value for name, value in found.items() if name not in without}
+    write_json(path, kept | values)
 
 
 PREPROCESSING = ("preprocessor_config.json", "processor_config.json")
@@ -358,7 +361,8 @@ def save(
         model: Model that `compact` returned, or a compact one that `load` returned.
         folder: Folder to write into. It loads with `headcount.load(folder)`, and with
             transformers alone through its auto class, e.g.
-            `AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True)`.
+            `AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True)`; without that
+            argument if its layers are even and its class takes their sizes.
         tokenizer: Tokenizer to write with the model; the loaded one if None.
         overwrite: Whether to replace a compact model in the folder.
 
@@ -390,9 +394,14 @@ def write_into(
     ):
         raise InputError(_needs_class(model, stock))
     write_weights(folder, model)
-    patch(folder / "config.json", auto_map=auto_map(model.config, stock))
-    text = modelling_text()
-    write_text(folder / f"{MODELLING}.py", modelling_file(text, stock))
+    fields = None if stock.__name__ in OWN_CLASSES else plain_fields(model)
+    if fields is not None:
+        patch(folder / "config.json", OURS, **fields)
+        (folder / f"{MODELLING}.py").unlink(missing_ok=True)  # transformers copies it along
+    else:
+        patch(folder / "config.json", auto_map=auto_map(model.config, stock))
+        text = modelling_text()
+        write_text(folder / f"{MODELLING}.py", modelling_file(text, stock))
     _write_beside(folder, model, tokenizer)
     warn_of_numbers(folder, model.config.head_plan, model.config.model_type)
 

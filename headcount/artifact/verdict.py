@@ -108,7 +108,8 @@ def _checked(record: PruneRecord) -> tuple[str, str]:
 
 def loading(record: PruneRecord) -> list[str]:
     """Lines of Python that load the model from its folder without headcount."""
-    lines = [f"{record.auto_class}.from_pretrained(folder, trust_remote_code=True)"]
+    trust = "" if record.plain else ", trust_remote_code=True"
+    lines = [f"{record.auto_class}.from_pretrained(folder{trust})"]
     if record.data_arguments.get("task") in EMBEDDING:
-        lines.append("SentenceTransformer(folder, trust_remote_code=True)")
+        lines.append(f"SentenceTransformer(folder{trust})")
     return lines

@@ -24,7 +24,8 @@ class Units:
     """What can be pruned: single heads or, where heads share keys and values, entire groups.
 
     Alternatively, a layer keeps equally many heads of every group. Then each head is a unit, and
-    one head of each of the layer's `groups` is pruned at once.
+    one head of each of the layer's `groups` is pruned at once. Where all layers of a site keep
+    equally many, their groups are those of one layer.
     """
 
     heads: Heads
@@ -39,7 +40,11 @@ class Units:
 
     @classmethod
     def of(
-        cls, anatomy: Anatomy, sites: Sequence[str] | None = None, whole_groups: bool = True
+        cls,
+        anatomy: Anatomy,
+        sites: Sequence[str] | None = None,
+        whole_groups: bool = True,
+        even: bool = False,
     ) -> "Units":
         """The units of some sites, or of all if None.
 
@@ -48,9 +53,10 @@ class Units:
             sites: sites whose heads can be pruned.
             whole_groups: whether heads that share keys and values are pruned together; otherwise
                 a layer keeps equally many heads of every group.
+            even: whether all layers of a site keep equally many heads.
 
         Raises:
-            InputError: for a site that the model does not have.
+            InputError: for a site that the model does not have, or layers that can't be even.
         """
         heads = anatomy.heads
         if unknown := [site for site in sites or () if site not in heads.counts]:
@@ -64,12 +70,16 @@ class Units:
             if sites is None or layer.site in sites:
                 size = layer.num_heads // layer.num_key_value_heads
                 each = [Head(layer.site, layer.layer, index) for index in range(layer.num_heads)]
-                shared = [tuple(each[i : i + size]) for i in range(0, len(each), size)]
-                if whole_groups or size == 1:
+                step = len(each) if even and size == 1 else size
+                shared = [tuple(each[i : i + step]) for i in range(0, len(each), step)]
+                if (whole_groups or size == 1) and not even:
                     units += shared
                 else:
                     units += [(head,) for head in each]
                     evenly.append(tuple(shared))
+        if even:
+            _check_can_be_even(anatomy, sites, whole_groups)
+            evenly = _joined(evenly)
         return cls(heads, tuple(units), tuple(evenly))
 
     def protecting(self, protected: Iterable[Head]) -> "Units":
@@ -187,6 +197,36 @@ class Units:
         """
         total = len(self.heads) if site is None else sum(self.heads.counts[site])
         return [total - going for going in reversed(_bits(_sums(self.sizes(site))))]
+
+
+def _check_can_be_even(anatomy: Anatomy, sites: Sequence[str] | None, whole_groups: bool) -> None:
+    """Check that the layers of each site are alike, and groups are not pruned as a whole.
+
+    Raises:
+        InputError: if they are not.
+    """
+    for site, counts in anatomy.heads.counts.items():
+        layers = [each for each in anatomy.layers if each.site == site]
+        if sites is not None and site not in sites:
+            continue
+        if len({(each.num_heads, each.num_key_value_heads) for each in layers}) > 1:
+            raise InputError(
+                f"Expected layers with equally many heads, to keep equally many (--even), got "
+                f"{', '.join(map(str, counts))} at {site}. Leave --even out."
+            )
+        if whole_groups and layers[0].num_heads > layers[0].num_key_value_heads:
+            raise InputError(
+                f"Expected --no-groups beside --even, since {site} has heads that share keys and "
+                "values: each group then keeps equally many heads, and all keys and values stay."
+            )
+
+
+def _joined(evenly: Sequence[tuple[Unit, ...]]) -> list[tuple[Unit, ...]]:
+    """The groups of all layers of a site as those of one layer: one head of each is pruned."""
+    found = defaultdict[str, list[Unit]](list)
+    for groups in evenly:
+        found[_site(groups)] += groups
+    return [tuple(groups) for groups in found.values()]
 
 
 def pruned_heads(order: Sequence[Head], units: Units, keep: GivenKeep) -> list[Head]:

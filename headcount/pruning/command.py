@@ -37,6 +37,9 @@ class TrialArguments(LearningArguments):
     """Sites whose heads may be pruned; all by default."""
     groups: bool = True
     """Prune whole groups of heads that share keys and values; otherwise equally many of each."""
+    even: bool = False
+    """Keep equally many heads in all layers of a site, so that the folder loads as a stock model
+    where its class takes a size of heads; --no-groups is needed where heads share keys."""
     protect: tuple[str, ...] = ()
     """Keep these heads whatever the method, with their groups: names such as dec.17.3, or roles.
     induction, duplicate and previous are found in causal models; others need --analysis."""
@@ -92,6 +95,7 @@ class TrialArguments(LearningArguments):
         return pruning.PruneSettings(
             sites=self.site,
             whole_groups=self.groups,
+            even=self.even,
             protect=self.protect,
             roles=roles,
             calibration=self.calibration,

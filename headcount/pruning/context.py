@@ -208,6 +208,8 @@ class PruningContext(Running):
     """Roles of the heads, by head name; empty if none were looked for."""
     feed_forwards: tuple[FeedForward, ...] = ()
     """Networks whose neurons may be pruned beside heads; none if heads alone are."""
+    is_even: bool = False
+    """Whether all layers keep equally many heads, and neurons."""
 
     @cached_property
     def sample(self) -> Task:
@@ -260,6 +262,8 @@ class PruneSettings(Running):
     roles: Roles | None = None
     """Roles of the heads by an analysis, such as `read_roles` gives; of causal models, induction
     and the like are found without."""
+    even: bool = False
+    """Whether all layers of a site keep equally many heads, so that the folder can be plain."""
     neurons: bool = False
     """Whether neurons of feed-forward networks may be pruned, too, under the same budget."""
 
@@ -278,7 +282,7 @@ class PruneSettings(Running):
         """
         fed = feed_forwards(loaded.model, loaded.anatomy, loaded.inputs) if self.neurons else ()
         check_examples_fit(loaded, train, self.max_tokens)
-        units = Units.of(loaded.anatomy, self.sites or None, self.whole_groups)
+        units = Units.of(loaded.anatomy, self.sites or None, self.whole_groups, self.even)
         roles: Roles = {}
         if self.protect or with_roles:
             roles = known_roles(loaded, self.seed, self.roles, self.progress)
@@ -290,6 +294,7 @@ class PruneSettings(Running):
             units=units,
             roles=roles,
             feed_forwards=tuple(fed),
+            is_even=self.even,
             **how,
         )
 
@@ -301,5 +306,6 @@ class PruneSettings(Running):
             "groups": self.whole_groups,
             "protect": "+".join(self.protect) or None,
             "calibration": self.calibration,
+            "even": self.even or None,
             "neurons": self.neurons or None,
         }

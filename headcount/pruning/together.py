@@ -28,6 +28,7 @@ and are not rearranged.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import final
 
 import torch
@@ -154,6 +155,9 @@ class Together:
             gone = pruned_heads(order, units, keep)
             rest = 1 - budget - savings.head * len(gone)
             number = max(0, math.ceil(rest / savings.neuron - 1e-9))
+            if self.context.is_even:
+                number = math.ceil(number / len(self.context.feed_forwards))
+                number *= len(self.context.feed_forwards)
             if number <= len(neurons):
                 options[keep, number] = sum(of_head[head] for head in gone) + float(lost[number])
         assert options, "check_reachable accepts only budgets that can be met"
@@ -168,13 +172,18 @@ class Together:
         return 1 - savings.head * heads - savings.neuron * neurons
 
     def _neurons(self) -> list[tuple[float, LayerId, int]]:
-        """Neurons by ascending information, without the best one of each layer."""
+        """Neurons by ascending information, without the best one of each layer.
+
+        Where layers keep equally many, one of each layer follows the other.
+        """
         found = []
         for each in self.context.feed_forwards:
             score = information(self.slopes[each.layer_id]).tolist()
             ranked = sorted_by(range(len(score)), score.__getitem__)
-            found += [(score[unit], each.layer_id, unit) for unit in ranked[:-1]]
-        return sorted_by(found, lambda each: each[0])
+            found.append([(score[unit], each.layer_id, unit) for unit in ranked[:-1]])
+        if self.context.is_even:
+            return [each for row in zip(*found, strict=False) for each in row]
+        return sorted_by(chain.from_iterable(found), lambda each: each[0])
 
     def _selection(
         self,

@@ -415,6 +415,8 @@ class PruneRecord(Record):
     """Pruned heads that the model's configuration listed by number."""
     auto_class: str = "AutoModel"
     """Name of the auto class that loads the model with transformers alone."""
+    plain: bool = omitted(False)
+    """Whether stock transformers loads the folder, which then holds no code."""
     comparisons: tuple[Comparison, ...] = ()
     """The comparisons of the certificate."""
     choice: ChoiceRecord | None = stored(flat=("method",), default=None)

@@ -6,18 +6,23 @@ import subprocess
 import sys
 import sysconfig
 import venv
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from transformers import PreTrainedModel
 
+import headcount
 from headcount.artifact import save
-from headcount.compaction import compact
+from headcount.artifact.plain import plain_fields
+from headcount.compaction import compact, feed_forwards
+from headcount.core import Head, Plan
 from headcount.models import EncoderConfig, EncoderForMaskedLM
-from headcount.tap import difference, examine
+from headcount.tap import difference, examine, outputs
 from tests import tiny
 from tests.compaction.plans import compacted, some_heads
+from tests.examined import examined
 
 PLAIN = Path(__file__).with_name("plain.py")
 CASES = {
@@ -39,6 +44,64 @@ CASES = {
     "t5": "AutoModelForSeq2SeqLM",
     "vit": "AutoModelForImageClassification",
 }
+
+
+def even_plan(name: str, what: str) -> Plan:
+    """Equally many heads of each group, or neurons, in every layer."""
+    model, anatomy = examined(name)
+    heads = [
+        Head(layer.site, layer.layer, index)
+        for layer in anatomy.layers
+        for index in range(layer.num_heads)
+        if what != "heads" or index % (layer.num_heads // layer.num_key_value_heads) == 0
+    ]
+    neurons = dict[str, dict[int, tuple[int, ...]]]()
+    for each in feed_forwards(model, anatomy) if what == "neurons" else ():
+        site, layer = each.layer_id
+        neurons.setdefault(site, {})[layer] = tuple(range(layer, each.num_neurons - 2 + layer))
+    return replace(Plan.keeping(anatomy.heads, heads), neurons=neurons)
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("bert", "neurons"),
+        ("qwen3", "heads"),
+        pytest.param("llama", "neurons", marks=pytest.mark.slow),
+        pytest.param("modernbert", "neurons", marks=pytest.mark.slow),
+        pytest.param("gpt2", "neurons", marks=pytest.mark.slow),
+        pytest.param("vit", "heads", marks=pytest.mark.slow),
+    ],
+)
+def test_an_even_plan_makes_a_stock_folder(name: str, what: str, tmp_path: Path) -> None:
+    """It holds no code, and transformers takes it without trust; we read its plan."""
+    model, _ = examined(name)
+    smaller = compact(model, even_plan(name, what))
+    save(smaller, tmp_path / "small")
+    assert not [*(tmp_path / "small").glob("*.py")]
+    config = json.loads((tmp_path / "small/config.json").read_text())
+    assert not {"auto_map", "per_layer_config"} & {*config}
+    stock = type(model).from_pretrained(tmp_path / "small").eval()
+    assert "stock_class" not in vars(type(stock))
+    loaded = headcount.load(tmp_path / "small").model
+    assert loaded.config.head_plan["sha256"] == smaller.config.head_plan["sha256"]
+    batch = tiny.inputs(model)
+    with torch.inference_mode():
+        expected = outputs(smaller(**batch))
+        assert difference(outputs(stock(**batch)), expected) == 0
+        assert difference(outputs(loaded(**batch)), expected) == 0
+    loaded.save_pretrained(tmp_path / "again")
+    again = headcount.load(tmp_path / "again").model
+    with torch.inference_mode():
+        assert difference(outputs(again(**batch)), expected) == 0
+
+
+@pytest.mark.parametrize("name", ["bert", "llama"])
+def test_what_no_stock_class_can_be(name: str) -> None:
+    """BERT has no field for the size of a head, and Llama asks for a width that heads divide."""
+    model, anatomy = examined(name)
+    heads = [head for head in anatomy.heads if head.index % 3 < 2]
+    assert plain_fields(compact(model, Plan.keeping(anatomy.heads, heads))) is None
 
 
 @pytest.mark.slow

@@ -272,7 +272,7 @@ def test_options_of_prune_stand_in_boxes_by_what_is_asked(
     titles = ["positional arguments", "options", "budget", "task and data", "task and data.more"]
     assert list(found) == [*titles, "speed", "compensation", "analysis", "method"]
     assert found["options"][:2] == ["--out", "--method"] and len(found["options"]) < 9
-    others = ["--latency", "--share", "--keep-cache"]
+    others = ["--latency", "--share", "--keep-cache", "--neurons"]
     assert found["budget"] == ["--keep", "--speedup", "--size", "--max-drop", *others]
     assert {"--task", "--data", "--dev", "--test"} <= {*found["task and data"]}
 

@@ -313,3 +313,30 @@ def test_a_budget_that_whole_groups_can_not_meet_names_the_other_way() -> None:
     )
     with pytest.raises(InputError, match=r"The nearest is 4\. Possible .* 3 is possible\.$"):
         by_site(units_of([4]), 3)
+
+
+@pytest.mark.parametrize("name", ["bert", "llama"])
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_layers_that_keep_equally_many_heads(name: str, number: int) -> None:
+    """Those that come last in the order, layer by layer and group by group."""
+    anatomy = examined(name)[1]
+    units = Units.of(anatomy, whole_groups=name != "llama", even=True)
+    groups = sum(each.num_key_value_heads if name == "llama" else 1 for each in anatomy.layers)
+    order = [*anatomy.heads]
+    random.Random(5).shuffle(order)
+    gone = pruned_heads(order, units, len(order) - number * groups)
+    for layer in anatomy.layers:
+        here = [head for head in order if head.layer_id == layer.layer_id]
+        size = layer.num_heads // layer.num_key_value_heads if name == "llama" else len(here)
+        for first in range(0, layer.num_heads, size):
+            group = [head for head in here if first <= head.index < first + size]
+            assert [head for head in group if head in gone] == group[:number]
+    assert units.possible()[0] == 0 and len(units.possible()) == size + 1
+
+
+def test_layers_that_can_t_be_even() -> None:
+    with pytest.raises(InputError, match="Expected --no-groups beside --even"):
+        Units.of(examined("llama")[1], even=True)
+    pruned = compact(examined("bert")[0], Plan({"encoder.self": {0: (1,)}}))
+    with pytest.raises(InputError, match="got 1, 5 at encoder.self. Leave --even out"):
+        Units.of(examine(pruned), even=True)

@@ -117,6 +117,12 @@ def test_a_budget_is_met_exactly_and_each_layer_keeps_a_neuron(name: str, budget
     assert all(kept_neurons(plan, each) for each in given.feed_forwards)
 
 
+def test_even_layers_keep_equally_many_neurons() -> None:
+    given = replace(of("bert"), is_even=True)
+    plan = Together.of(given).choose(Savings(head=1e-9, neuron=0.011), 0.7).plan
+    assert len({len(kept_neurons(plan, each)) for each in given.feed_forwards}) == 1
+
+
 def test_what_is_cheap_is_pruned_first() -> None:
     """Where a head saves nothing no head is pruned, and where a neuron does, no neuron is."""
     given = of("bert")

@@ -216,7 +216,7 @@ def _check_can_be_even(anatomy: Anatomy, sites: Sequence[str] | None, whole_grou
             )
         if whole_groups and layers[0].num_heads > layers[0].num_key_value_heads:
             raise InputError(
-                f"Expected --no-groups beside --even, since {site} has heads that share keys and "
+                f"Expected --no-groups beside --even, since at {site} several share keys and "
                 "values: each group then keeps equally many heads, and all keys and values stay."
             )
 

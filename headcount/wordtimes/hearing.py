@@ -3,16 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import final
+from pathlib import Path
+from tempfile import gettempdir
+from typing import IO, final
 
 import numpy as np
 from jaxtyping import Float
 
-from headcount.core import CorpusError, Progress, check_memory
+from headcount.core import CorpusError, Progress, check_disk
 from headcount.corpora import Listening, Recording
 from headcount.wordtimes.forcing import Forcing
 from headcount.wordtimes.head_scores import map_scores
-from headcount.wordtimes.lists import Heard
+from headcount.wordtimes.lists import Heard, MapsOnDisk
 from headcount.wordtimes.warping import standardised, starts
 
 FAR_ABOVE = 6.0
@@ -56,19 +58,27 @@ class _Read:
     loss: float
 
 
-def hear(forcing: Forcing, recordings: Sequence[Recording], progress: Progress) -> Hearing:
+def hear(
+    forcing: Forcing, recordings: Sequence[Recording], file: IO[bytes], progress: Progress
+) -> Hearing:
     """Read all recordings with their transcripts, those that are too long in pieces.
+
+    Args:
+        forcing: runs the model.
+        recordings: the recordings.
+        file: gets their maps.
+        progress: called with the seconds of sound so far, and of all.
 
     Raises:
         CorpusError: if none can be used.
-        InputError: if their maps do not fit in memory.
+        InputError: if their maps do not fit on the disk.
     """
     found, listening = list[_Read](), Listening(forcing.speech, recordings, progress)
-    for _, _, read in listening.read(partial(_read, forcing)):
+    for _, _, read in listening.read(partial(_read, forcing, file)):
         found.append(read)
         if len(found) == 1:
-            held = read.heard.gains_HRF.nbytes * listening.number
-            check_memory(held, "the maps of all recordings")
+            held, what = read.heard.maps.num_bytes * listening.number, "the maps of all recordings"
+            check_disk(Path(gettempdir()), held, what, "Name another folder with TMPDIR.")
     is_own = fits([each.loss for each in found])
     for each, fits_in in zip(found, is_own, strict=True):
         if not fits_in:
@@ -86,7 +96,7 @@ def hear(forcing: Forcing, recordings: Sequence[Recording], progress: Progress) 
     )
 
 
-def _read(forcing: Forcing, recording: Recording) -> tuple[_Read, str]:
+def _read(forcing: Forcing, file: IO[bytes], recording: Recording) -> tuple[_Read, str]:
     """Read one recording with its transcript; also returns how its sound was prepared.
 
     Raises:
@@ -97,7 +107,7 @@ def _read(forcing: Forcing, recording: Recording) -> tuple[_Read, str]:
     forced = forcing.of(samples_N, recording.words)
     gains_HRF = standardised(forced.maps_HRF, forcing.width)
     heard = Heard(
-        gains_HRF=gains_HRF.astype(np.float16),
+        maps=MapsOnDisk(file, gains_HRF),
         starts_HR=starts(gains_HRF),
         first_rows=forced.first_rows,
         frame_seconds=speech.frame_seconds,

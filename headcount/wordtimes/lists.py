@@ -7,9 +7,10 @@ and tested on the other.
 Errors are how far starts and ends of words are off, with intervals over recordings.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import IO, final
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -68,12 +69,40 @@ def errors_of(
 
 
 @final
+class MapsOnDisk:
+    """The maps of a recording, in half precision in a file that holds those of all.
+
+    An hour of sound has half a gigabyte of them in the smallest Whisper, 14 in the largest. Those
+    of few heads are read again.
+
+    Args:
+        file: the file, to whose end they are written.
+        maps_HRF: the maps.
+    """
+
+    def __init__(self, file: IO[bytes], maps_HRF: Float[np.ndarray, "head row frame"]) -> None:
+        self._file, self._begin = file, file.seek(0, os.SEEK_END)
+        self._shape, held = maps_HRF.shape[1:], maps_HRF.astype(np.float16)
+        self.num_bytes = file.write(held.tobytes())
+        """Size on disk."""
+        self._each = self.num_bytes // len(maps_HRF)
+
+    def mean(self, heads: Sequence[int]) -> Float[np.ndarray, "row frame"]:
+        """The mean of some heads' maps."""
+        return np.stack([*map(self._of, heads)]).astype(np.float32).mean(0)
+
+    def _of(self, head: int) -> Float[np.ndarray, "row frame"]:
+        self._file.seek(self._begin + head * self._each)
+        return np.frombuffer(self._file.read(self._each), np.float16).reshape(self._shape)
+
+
+@final
 @dataclass(frozen=True, eq=False)
 class Heard:
     """What is kept of a recording: standardised maps, and the paths through each."""
 
-    gains_HRF: Float[np.ndarray, "head row frame"]
-    """Standardised maps, in half precision."""
+    maps: MapsOnDisk
+    """Standardised maps."""
     starts_HR: Int[np.ndarray, "head row"]
     """The frames at which rows begin, by the path of each head."""
     first_rows: tuple[int, ...]
@@ -89,22 +118,19 @@ class Heard:
 
     def spans_of(self, heads: Sequence[int]) -> Float[np.ndarray, "word 2"]:
         """Seconds at which words begin and end, by the mean of some heads' maps."""
-        return self.spans(starts(self._mean(heads)[None])[0])
+        return self.spans(starts(self.maps.mean(heads)[None])[0])
 
     def spans_with(
         self, heads: Sequence[int], others: Sequence[int]
     ) -> list[Float[np.ndarray, "_ 2"]]:
         """The same for some heads and, in turn, one of some others."""
-        means = np.stack([self._mean([*heads, other]) for other in others])
+        means = np.stack([self.maps.mean([*heads, other]) for other in others])
         return [self.spans(starts_R) for starts_R in starts(means)]
 
     def evenly(self) -> Float[np.ndarray, "word 2"]:
         """Words that last as long as each other, from the first to the last frame."""
         bounds_W = np.linspace(0, self.seconds, len(self.first_rows))
         return np.stack([bounds_W[:-1], bounds_W[1:]], axis=1)
-
-    def _mean(self, heads: Sequence[int]) -> Float[np.ndarray, "row frame"]:
-        return self.gains_HRF[[*heads]].astype(np.float32).mean(0)
 
 
 def greedy(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import numpy as np
 from jaxtyping import Float
@@ -66,31 +67,32 @@ def word_times(
     known = read_word_times(words) if isinstance(words, str | Path) else words
     number = _number_of(forcing, options)
     check_draws(options.samples, 2 * len(given))
-    hearing = hear(forcing, given, progress)
-    disagreement_SH = agreeing([each.starts_HR for each in hearing.heard], number)
-    order = ranked(disagreement_SH).tolist()
-    spans = {} if known is None else known_spans(hearing, known)
-    words_found, fixed_ms = _words(hearing, order[:number], disagreement_SH)
-    record = WordTimesRecord(
-        signature=_signature(loaded, given, known, options),
-        model=name_of(loaded.name),
-        corpora=(name_of(sound) if isinstance(sound, str | Path) else "<python>",),
-        recordings=len({each.name for each in hearing.recordings}),
-        seconds=hearing.seconds,
-        words=len(words_found),
-        timed=len({hearing.recordings[place].name for place in spans}),
-        fixed_ms=fixed_ms,
-        prepared=hearing.prepared,
-        warnings=(*hearing.left_out, *(few_clusters(len(spans), "recording") if spans else ())),
-        timings=watch.lap("align"),
-    )
-    errors = _head_errors(hearing, spans, options)
-    off_H = 1000 * forcing.speech.frame_seconds * disagreement_SH.mean(0)
-    rows = tuple(_head_rows(hearing, forcing, order, number, off_H.tolist(), errors))
-    lists = compare_lists(hearing, spans, forcing, number, options)
-    names = [str(head) for head in forcing.heads]
-    examples = _examples(hearing, forcing.speech.rate, order[:number], names, spans)
-    return WordTimes(record, rows, words_found, lists, tuple(examples))
+    with TemporaryFile() as file:
+        hearing = hear(forcing, given, file, progress)
+        disagreement_SH = agreeing([each.starts_HR for each in hearing.heard], number)
+        order = ranked(disagreement_SH).tolist()
+        spans = {} if known is None else known_spans(hearing, known)
+        words_found, fixed_ms = _words(hearing, order[:number], disagreement_SH)
+        record = WordTimesRecord(
+            signature=_signature(loaded, given, known, options),
+            model=name_of(loaded.name),
+            corpora=(name_of(sound) if isinstance(sound, str | Path) else "<python>",),
+            recordings=len({each.name for each in hearing.recordings}),
+            seconds=hearing.seconds,
+            words=len(words_found),
+            timed=len({hearing.recordings[place].name for place in spans}),
+            fixed_ms=fixed_ms,
+            prepared=hearing.prepared,
+            warnings=(*hearing.left_out, *(few_clusters(len(spans), "recording") if spans else ())),
+            timings=watch.lap("align"),
+        )
+        errors = _head_errors(hearing, spans, options)
+        off_H = 1000 * forcing.speech.frame_seconds * disagreement_SH.mean(0)
+        rows = tuple(_head_rows(hearing, forcing, order, number, off_H.tolist(), errors))
+        lists = compare_lists(hearing, spans, forcing, number, options)
+        names = [str(head) for head in forcing.heads]
+        examples = _examples(hearing, forcing.speech.rate, order[:number], names, spans)
+        return WordTimes(record, rows, words_found, lists, tuple(examples))
 
 
 def _head_rows(

@@ -1,6 +1,7 @@
 """Word times of a tiny Whisper: transformers' own numbers, and input that can't be used."""
 
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,7 +19,7 @@ from headcount.wordtimes import TimedWord, WordTimesOptions, word_times
 from headcount.wordtimes.comparison import halves
 from headcount.wordtimes.document import word_times_document
 from headcount.wordtimes.forcing import Forcing
-from headcount.wordtimes.lists import Heard
+from headcount.wordtimes.lists import Heard, MapsOnDisk
 from headcount.wordtimes.warping import standardised, starts
 from tests.wordtimes import speech
 
@@ -39,7 +40,8 @@ def test_times_are_those_of_transformers(loaded: Loaded, sound: Path) -> None:
     forced = forcing.of(samples_N, recording.words)
     gains_HRF = standardised(forced.maps_HRF)
     seconds = forcing.speech.frame_seconds
-    heard = Heard(gains_HRF, starts(gains_HRF), forced.first_rows, seconds, 0.8)
+    maps = MapsOnDisk(BytesIO(), gains_HRF)
+    heard = Heard(maps, starts(gains_HRF), forced.first_rows, seconds, 0.8)
     tokenizer: Any = loaded.tokenizer
     ids = tokenizer.convert_tokens_to_ids(["<|startoftranscript|>", "<|notimestamps|>"])
     ids += tokenizer(f" {recording.text}", add_special_tokens=False).input_ids
@@ -82,6 +84,16 @@ def test_the_loss_is_the_models_own(loaded: Loaded, sound: Path) -> None:
             features.input_features, decoder_input_ids=torch.tensor([[*start, *ids]]), labels=labels
         ).loss
     assert forcing.of(samples_N, recording.words).loss == pytest.approx(float(expected), rel=1e-5)
+
+
+def test_maps_are_read_again_from_disk() -> None:
+    """Of several recordings in one file, in any order."""
+    file, generator = BytesIO(), np.random.default_rng(0)
+    given = [generator.normal(size=(5, rows, 11)).astype(np.float16) for rows in (3, 7)]
+    kept = [MapsOnDisk(file, each) for each in given]
+    for maps_HRF, its in (*zip(given, kept, strict=True), (given[0], kept[0])):
+        assert its.num_bytes == maps_HRF.nbytes
+        np.testing.assert_array_equal(its.mean([4, 1]), maps_HRF[[4, 1]].astype(np.float32).mean(0))
 
 
 @pytest.mark.slow

@@ -13,12 +13,13 @@ from torch import Tensor
 import headcount as hc
 from headcount.analysis import totals
 from headcount.analysis.command import length_of
-from headcount.analysis.frames import UNPLACED
+from headcount.analysis.frames import UNPLACED, LookedAt
 from headcount.analysis.methods_section import methods_document
-from headcount.core import CorpusError, InputError
+from headcount.core import CorpusError, InputError, LayerId
 from headcount.corpora import Corpus
 from headcount.corpora.halves import is_in_second_half
 from headcount.measures import NEAR, FrameMoments, FrameTraits
+from headcount.measures.units import Moments
 from headcount.models import Loaded, encoder_of
 from headcount.pages.kinds import leading
 from headcount.pages.names import columns_of, heard
@@ -147,6 +148,17 @@ def test_traits_of_cross_attention_by_the_book(loaded: Loaded, tmp_path: Path) -
             assert (its.cases, its.units) == (len(weights), len(second))
             assert its.share == pytest.approx(np.mean(weights), rel=1e-4)
             assert its.chance == pytest.approx(np.mean(chances), rel=1e-6)
+
+
+def test_the_first_half_chooses_the_moment() -> None:
+    """Of seven frames: one gets most in the first half of the recordings, another in the second."""
+    weight = torch.zeros(2, 1, 7, dtype=torch.float64)
+    weight[0, 0, 2], weight[1, 0, 5] = 30.0, 30.0
+    each = torch.rand(11, 7, 1, dtype=torch.float64)
+    moments = Moments.of_closed(each, torch.full((11, 7), 3))
+    sums = FrameMoments(weight, moments, torch.tensor([33, 33]))
+    (row,) = LookedAt.by("decoder.cross", 20.0).moments(LayerId("decoder.cross", 0), sums)
+    assert row.direction == "0.04 s" and row.cell.share == 0 and row.cell.first_gain > 0.7
 
 
 def test_each_site_has_its_traits(loaded: Loaded, sound: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from pathlib import Path
+from shutil import copytree
 
 import numpy as np
 import pytest
@@ -50,11 +51,20 @@ class _Bars:
         assert done == sorted(done) and len({*done}) > 2, its
 
 
-def test_bars_of_reading(loaded: Loaded, sound: Path) -> None:
+def test_bars_of_reading_count_what_cant_be_used(
+    loaded: Loaded, sound: Path, tmp_path: Path
+) -> None:
+    """A silent recording is not cut, of another one piece is silent: both were gone through."""
+    folder = Path(copytree(sound, tmp_path / "sound"))
+    loud = np.random.default_rng(0).normal(0, 0.1, 8000)
+    for name, samples in (("e", np.zeros(24_000)), ("f", np.concatenate([loud, np.zeros(16_000)]))):
+        soundfile.write(folder / f"{name}.wav", samples, 8000)
+        (folder / f"{name}.txt").write_text("the old dog")
     bars = _Bars()
-    word_times(loaded, sound, options=WordTimesOptions(2, samples=50), progress=bars)
-    bars.check("cutting", 4)
-    bars.check("listening", 5)
+    found = word_times(loaded, folder, options=WordTimesOptions(2, samples=50), progress=bars)
+    assert any("e is silent" in each for each in found.record.warnings)
+    bars.check("cutting", 10)
+    bars.check("listening", 11)
     assert not bars.drawn
 
 

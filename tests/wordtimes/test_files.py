@@ -5,10 +5,13 @@ from shutil import copy
 from typing import Any
 
 import datasets
+import numpy as np
 import pytest
+import soundfile
 
 from headcount.core import CorpusError
 from headcount.corpora import read_recordings
+from headcount.corpora.recordings import ENDINGS
 from headcount.wordtimes import TimedWord
 from headcount.wordtimes.word_files import read_word_times
 from tests.wordtimes import speech
@@ -54,6 +57,21 @@ def test_a_data_set_with_a_column_of_sound(sound: Path) -> None:
     assert len(found[0].samples(speech.RATE, 1.0)[0]) == 8000
     with pytest.raises(CorpusError, match="expected sound in column 'audio', got int"):
         read_recordings({"audio": [1], "text": ["a"]})
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_sound_of_every_kind_is_the_mean_of_its_channels(tmp_path: Path, ending: str) -> None:
+    """A tone on the left and silence on the right, also in files that lose a little."""
+    tone = 0.5 * np.sin(2 * np.pi * 440 * np.arange(32_000) / 32_000)
+    soundfile.write(tmp_path / f"tone{ending}", np.stack([tone, 0 * tone], 1), 32_000)
+    (tmp_path / "tone.txt").write_text("a")
+    (recording,) = read_recordings(tmp_path)
+    samples, done = recording.samples(speech.RATE, 2.0)
+    assert done == "mixed 2 channels to one and resampled from 32,000 to 16,000 Hz"
+    assert len(samples) == pytest.approx(speech.RATE, rel=0.1) and recording.lasts > 0.9
+    loud = 2 * np.abs(np.fft.rfft(samples[2000:14_000])) / 12_000
+    assert np.argmax(loud) * speech.RATE / 12_000 == pytest.approx(440, abs=2)
+    assert loud.max() == pytest.approx(0.25, rel=0.05)
 
 
 def test_recordings_that_are_not_there(tmp_path: Path, sound: Path) -> None:

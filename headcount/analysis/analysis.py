@@ -101,7 +101,9 @@ def analyze(
     """
     check_is_corpus(corpus)
     loaded, folder = as_loaded(model, tokenizer), None if out is None else Path(out)
-    given = Given(corpus, (*map(REGISTRY.find, measures),), (*map(TRAIT_CLASSES.find, traits),))
+    others = [TRAIT_CLASSES.find(each) for each in traits]
+    others = [each for each in others if each.name not in TRAIT_CLASSES.own]  # ours are measured
+    given = Given(corpus, (*map(REGISTRY.find, measures),), (*others,))
     with TemporaryDirectory() as temporary:  # for the state of a run without a folder
         place = folder or Path(temporary)
         while True:

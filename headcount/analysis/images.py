@@ -319,6 +319,6 @@ def line_nulls(traits: PatchTraits) -> np.ndarray:
     """What each head would have by its weights at small displacements: [half, trait, head]."""
     weight_HO = np.nan_to_num(ratio(traits.diagonal.numpy(), traits.diagonal_queries.numpy()))
     far_H = traits.far_weight.numpy() / max(int(traits.far_pairs), 1)
-    beside_2TO, far_2T = traits.beside.double().numpy(), traits.far.double().numpy()
+    beside_2TO, far_2T = traits.near.double().numpy(), traits.far.double().numpy()
     found_2TH = beside_2TO @ weight_HO.T + far_2T[..., None] * far_H
     return ratio(found_2TH, traits.cases.numpy()[..., None])

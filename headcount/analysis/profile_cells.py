@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from headcount.core import Head, LayerId
-from headcount.measures import ClassWeights, Looks, PatchLooks, PatchTraits, Traits
+from headcount.measures import ClassSums, Looks, PatchLooks
 from headcount.results import PROFILE_COLUMNS, Cell
 from headcount.statistics import ClusteredRates
 from headcount.vocabulary import SYNTAX, TraitEntry
@@ -159,7 +159,7 @@ def _beside(looks: Looks | PatchLooks, at: Sequence[int], half: int) -> np.ndarr
 
 
 def class_cells(
-    sums: Traits | PatchTraits | ClassWeights,
+    sums: ClassSums,
     t: int,
     by_position_2H: np.ndarray,
     paper_share: np.ndarray | None = None,

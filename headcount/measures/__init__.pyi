@@ -1,3 +1,7 @@
+from .class_weights import ClassSums as ClassSums
+from .class_weights import ClassWeights as ClassWeights
+from .class_weights import classes_of as classes_of
+from .class_weights import measure_of_traits as measure_of_traits
 from .confidence import Confidence as Confidence
 from .confidence import confidence_variant as confidence_variant
 from .entropy import Entropy as Entropy
@@ -11,11 +15,8 @@ from .induction import induction_scores as induction_scores
 from .induction import interval as interval
 from .induction import pattern_means as pattern_means
 from .key_classes import TRAIT_CLASSES as TRAIT_CLASSES
-from .key_classes import ClassWeights as ClassWeights
 from .key_classes import Trait as Trait
-from .key_classes import classes_of as classes_of
 from .key_classes import entries_of as entries_of
-from .key_classes import measure_of_traits as measure_of_traits
 from .learned_sink import LearnedSink as LearnedSink
 from .links import AFTER as AFTER
 from .links import BEFORE as BEFORE

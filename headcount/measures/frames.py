@@ -22,7 +22,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headcount.measures.key_classes import ClassWeights, Trait
+from headcount.measures.class_weights import ClassWeights
+from headcount.measures.key_classes import Trait
 from headcount.measures.reductions import Attention, Sides
 from headcount.measures.sums import Sums
 from headcount.measures.units import Moments
@@ -38,7 +39,7 @@ ENCODER, CROSS = "encoder.self", "decoder.cross"
 class Nearby(Trait):
     """Frames of the sound that are near in time."""
 
-    name = "frames_near"
+    name, takes = "frames_near", (SOUND,)
 
     def keys(self, sides: Sides, rows: slice, queries: slice) -> Bool[Tensor, "row query key"]:
         """The frames of the recording at offsets of up to `NEAR`."""
@@ -55,7 +56,7 @@ class FrameTraits(ClassWeights):
 
     name = "frame_traits"
     takes = (SOUND,)
-    classes: ClassVar[tuple[Trait, ...]] = (Nearby(None),)
+    classes: ClassVar[tuple[Trait, ...]] = (Nearby(),)
     of_content: ClassVar[bool] = True
 
     @classmethod

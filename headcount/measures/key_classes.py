@@ -1,10 +1,12 @@
-r"""Traits of one's own: how much of a head's attention goes to a class of keys.
+r"""Traits of weights: how much of a head's attention goes to a class of keys.
 
 A class says of every query and key whether the key is in it, block by block: keys in quotation
 marks, keys in the query's own line. Queries that see some key of the class, and some key that is
-not in it, are its cases; in causal models the first `EARLY` ones are none. A trait is measured and
-tested as our own ones of weights are (`traits`): for a query that sees $n_q$ keys, $m_q$ of them in
-the class, chance gives $m_q / n_q$, and position what the head gives to keys at such offsets.
+not in it, are its cases; in causal models the first `EARLY` ones are none, and a class can leave
+out others. For a query that sees $n_q$ keys, $m_q$ of them in the class, chance gives $m_q / n_q$,
+and position what the head gives to keys at such offsets. Our own traits of weights (`traits`,
+`patch_traits`) are such classes, too: all of them are measured together, which is faster, and have
+the same numbers.
 
     class Quotes(headcount.Trait):
         name, letter, target = "quotes", "Q", "quotation marks"
@@ -14,24 +16,22 @@ the class, chance gives $m_q / n_q$, and position what the head gives to keys at
 """
 
 from abc import ABC
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from inspect import cleandoc
 from typing import Any, ClassVar, final
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool
 from torch import Tensor
 
 from headcount.core import OURS, InputError, PluginError, Registry, guarded, origin_of_module
-from headcount.corpora import EARLY
-from headcount.measures.reductions import OFFSETS, Attention, Sides
-from headcount.measures.sums import Sums, over_queries
-from headcount.measures.units import Moments, Slots
-from headcount.tap import Reduction
+from headcount.measures.reductions import Sides
 from headcount.vocabulary import (
     ROLES,
     TEXTS,
+    TRAITS,
+    Inputs,
     RoleEntry,
     TraitEntry,
     abbreviated,
@@ -40,12 +40,9 @@ from headcount.vocabulary import (
     traits_of,
 )
 
-AT_ONCE = 256
-"""Number of queries whose keys are looked at together."""
-
 
 class Trait(ABC):
-    """A trait of one's own, with the role that it can give.
+    """A class of keys, with the role that it can give.
 
     Args:
         tokenizer: the tokenizer of the model.
@@ -65,8 +62,10 @@ class Trait(ABC):
     eye."""
     source: ClassVar[str] = ""
     """Paper that describes the role."""
+    takes: ClassVar[tuple[Inputs, ...]] = (TEXTS,)
+    """The kinds of input that it is taken on, if it is one of ours."""
 
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(self, tokenizer: Any = None) -> None:
         self.tokenizer = tokenizer
         self._known = dict[int, bool]()
 
@@ -74,15 +73,9 @@ class Trait(ABC):
         """Whether tokens with some text are in the class; for classes by text alone."""
         raise NotImplementedError(f"{type(self).__name__} defines neither has nor keys.")
 
-    def keys(self, sides: Sides, rows: slice, queries: slice) -> Bool[Tensor, "row query key"]:
-        """Which keys are in the class of each query; by default those whose text is in it.
-
-        Args:
-            sides: the tokens that attend (`sides.queries`) and are attended to (`sides.keys`).
-            rows: some rows of the batch.
-            queries: some of their queries.
-        """
-        ids_BK = sides.keys.ids_BN[rows]
+    def members(self, sides: Sides) -> Bool[Tensor, "batch key"]:
+        """The keys of a class that is the same for every query; by default by their text."""
+        ids_BK = sides.keys.ids_BN
         for number in set(ids_BK.flatten().tolist()) - self._known.keys():
             text = self.tokenizer.decode([number], clean_up_tokenization_spaces=False)
             found = self.has(text)
@@ -92,9 +85,24 @@ class Trait(ABC):
                 )
             self._known[number] = found
         chosen = [number for number, is_in in self._known.items() if is_in]
-        is_in_BK = torch.isin(ids_BK, ids_BK.new_tensor(chosen)) & sides.keys.is_content_BN[rows]
-        num_queries = len(range(*queries.indices(sides.queries.ids_BN.shape[1])))
-        return is_in_BK[:, None].expand(-1, num_queries, -1)
+        return torch.isin(ids_BK, ids_BK.new_tensor(chosen)) & sides.keys.is_content_BN
+
+    def keys(self, sides: Sides, rows: slice, queries: slice) -> Bool[Tensor, "row query key"]:
+        """Which keys are in the class of each query; by default the `members`.
+
+        Args:
+            sides: the tokens that attend (`sides.queries`) and are attended to (`sides.keys`).
+            rows: some rows of the batch.
+            queries: some of their queries.
+        """
+        return sides.once(self.members)[rows, None].expand(-1, _number(sides, queries), -1)
+
+    def cases(self, sides: Sides) -> Bool[Tensor, "batch query"]:
+        """Which queries can be cases, so that no other trait explains the weight; by default all.
+
+        A query that sees no key of the class, or no other key, is none in any case.
+        """
+        return sides.queries.is_token_BN
 
     @final
     def checked(self, sides: Sides, rows: slice, queries: slice) -> Bool[Tensor, "row query key"]:
@@ -103,29 +111,65 @@ class Trait(ABC):
         Raises:
             PluginError: if the class fails, or returns something else.
         """
-        origin = origin_of_module(type(self).__module__)
-        with guarded(origin, f"say which keys are in the class {self.name}", type(self)):
-            found = self.keys(sides, rows, queries)
         is_key_BK = sides.keys.is_token_BN[rows]
-        num_queries = len(range(*queries.indices(sides.queries.ids_BN.shape[1])))
-        shape = (is_key_BK.shape[0], num_queries, is_key_BK.shape[1])
-        if not isinstance(found, Tensor) or found.dtype != torch.bool or found.shape != shape:
-            got = (found.dtype, tuple(found.shape)) if isinstance(found, Tensor) else type(found)
-            error = PluginError(
-                f"Expected keys() of the trait {self.name} ({origin}) to return booleans of the "
-                f"shape {shape} (row, query, key), got {got}. Repair the plug-in."
-            )
-            error.thing = type(self)
-            raise error
-        return found & is_key_BK[:, None]
+        shape = (is_key_BK.shape[0], _number(sides, queries), is_key_BK.shape[1])
+        with self._guarded("keys"):
+            found = self.keys(sides, rows, queries)
+        return self._shaped("keys", found, shape, "row, query, key") & is_key_BK[:, None]
+
+    @final
+    def checked_cases(self, sides: Sides) -> Bool[Tensor, "batch query"]:
+        """The queries that can be cases and are no padding, of which the shape is checked.
+
+        Raises:
+            PluginError: if the class fails, or returns something else.
+        """
+        is_query_BQ = sides.queries.is_token_BN
+        with self._guarded("queries"):
+            found = self.cases(sides)
+        return self._shaped("cases", found, is_query_BQ.shape, "row, query") & is_query_BQ
+
+    def _guarded(self, which: str) -> AbstractContextManager[None]:
+        origin = origin_of_module(type(self).__module__)
+        return guarded(origin, f"say which {which} are in the class {self.name}", type(self))
+
+    def _shaped(self, name: str, found: Any, shape: Sequence[int], axes: str) -> Tensor:
+        if isinstance(found, Tensor) and found.dtype == torch.bool and found.shape == shape:
+            return found
+        got = (found.dtype, tuple(found.shape)) if isinstance(found, Tensor) else type(found)
+        error = PluginError(
+            f"Expected {name}() of the trait {self.name} ({origin_of_module(type(self).__module__)}"
+            f") to return booleans of the shape {tuple(shape)} ({axes}), got {got}. Repair the "
+            "plug-in."
+        )
+        error.thing = type(self)
+        raise error
 
 
-TRAIT_CLASSES: Registry[type[Trait]] = Registry("traits", "a trait", {})
-"""Traits of plug-ins by name."""
+def _number(sides: Sides, queries: slice) -> int:
+    """Number of some queries."""
+    return len(range(*queries.indices(sides.queries.ids_BN.shape[1])))
+
+
+TRAIT_CLASSES: Registry[type[Trait]] = Registry(
+    "traits",
+    "a trait",
+    {
+        "first": "headcount.measures.traits:First",
+        "separator": "headcount.measures.traits:Separators",
+        "punctuation": "headcount.measures.traits:Punctuation",
+        "segment": "headcount.measures.traits:OwnSegment",
+        "class": "headcount.measures.patch_traits:ClassToken",
+        "row": "headcount.measures.patch_traits:OwnRow",
+        "column": "headcount.measures.patch_traits:OwnColumn",
+        "frames_near": "headcount.measures.frames:Nearby",
+    },
+)
+"""Traits of weights by name."""
 
 
 def entries_of(traits: Sequence[Trait]) -> dict[str, TraitEntry]:
-    """What traits of plug-ins are called and how they are drawn, by name.
+    """What traits are called and how they are drawn, by name; ours have a row of the vocabulary.
 
     Raises:
         InputError: for a name or a letter that another trait has.
@@ -139,6 +183,9 @@ def entries_of(traits: Sequence[Trait]) -> dict[str, TraitEntry]:
     found = dict[str, TraitEntry]()
     for trait in traits:
         origin = origin_of_module(type(trait).__module__)
+        if origin == OURS:
+            found[trait.name] = TRAITS[trait.name]
+            continue
         if lacking := [each for each in ("letter", "target") if not getattr(trait, each, "")]:
             error = PluginError(
                 f"Expected words of the trait {trait.name} of the plug-in {origin}, got no "
@@ -183,138 +230,6 @@ def _role(trait: Trait, colour: str, abbreviation: str) -> RoleEntry:
         ink=ink_on(colour),
         least=trait.threshold,
     )
-
-
-@dataclass(frozen=True)
-class ClassWeights(Sums):
-    """Weight on classes of keys, by half of the corpus and by unit, and what chance has there."""
-
-    needs = frozenset({Reduction.CLASS_WEIGHTS, Reduction.DIAGONALS})
-    classes: ClassVar[tuple[Trait, ...]] = ()
-    """The classes, in order."""
-    of_content: ClassVar[bool] = False
-    """Whether chance and position are those of a head that looks at content only."""
-
-    weight: Float[Tensor, "half trait head"]
-    """Sum over cases of the weight on the class."""
-    moments: Moments
-    """Moments of the weight over units of the second half, by trait and head."""
-    cases: Int[Tensor, "half trait"]
-    """Number of queries that are cases."""
-    chance: Float[Tensor, "half trait"]
-    """Sum over cases of the share of keys that are in the class."""
-    near: Int[Tensor, "half trait near"]
-    """Number of cases whose key at each of `OFFSETS` is in the class."""
-    far: Int[Tensor, "half trait"]
-    """Number of other keys in the class, over cases."""
-    diagonal: Float[Tensor, "head near"]
-    """Sum over all queries of the weight at each of `OFFSETS`."""
-    diagonal_queries: Int[Tensor, " near"]
-    """Number of queries that see a key at each of `OFFSETS`."""
-    far_pairs: Int[Tensor, ""]
-    """Number of pairs of a query and a key that it sees at another offset."""
-    queries: Int[Tensor, ""]
-    """Number of all queries."""
-
-    @classmethod
-    def applies(cls, attention: Attention) -> bool:
-        """Whether tokens attend to tokens of the same text."""
-        return bool(cls.classes) and attention.sides.is_self
-
-    @classmethod
-    def of(cls, attention: Attention) -> "ClassWeights":
-        """The sums over one batch."""
-        sides = attention.sides
-        found, slots = sides.once(_counted(cls.classes, cls.of_content)), sides.once(Slots.of)
-        weights_TBHQ = attention.class_weights_BHQT.movedim(-1, 0)
-        sums = slots.sums(weights_TBHQ, found.is_case_TBQ)
-        is_query_BQ = sides.queries.is_token_BN
-        is_case_2TBQ = found.is_case_TBQ & sides.queries.is_half_2BN[:, None]
-        cases_UT = slots.sums(found.is_case_TBQ[:, :, None], found.is_case_TBQ).second_UKH[..., 0]
-        return cls(
-            weight=sums.halves(),
-            moments=Moments.of(sums.second_UKH, cases_UT.long(), slots),
-            cases=is_case_2TBQ.sum((2, 3)),
-            chance=(is_case_2TBQ * found.chance_TBQ).sum((2, 3)),
-            near=(is_case_2TBQ[..., None] & found.near_TBQO).sum((2, 3)),
-            far=(is_case_2TBQ * found.far_TBQ).sum((2, 3)),
-            diagonal=over_queries(attention.diagonals_BHQO, is_query_BQ),
-            diagonal_queries=(found.seen_BQO & is_query_BQ[..., None]).sum((0, 1)),
-            far_pairs=((found.visible_BQ - found.seen_BQO.sum(-1)) * is_query_BQ).sum(),
-            queries=is_query_BQ.sum(),
-        )
-
-
-def measure_of_traits(traits: Sequence[Trait]) -> type[ClassWeights]:
-    """The measure that sums the weights on the classes of some traits."""
-    return type("ClassWeights", (ClassWeights,), {"classes": tuple(traits), "__module__": __name__})
-
-
-def classes_of(measure: type[Sums]) -> tuple[Trait, ...]:
-    """The classes of keys that a measure sums the weights of."""
-    return measure.classes if issubclass(measure, ClassWeights) else ()
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class _Counts:
-    """What the tokens of a batch say of some classes, whatever heads do."""
-
-    is_case_TBQ: Bool[Tensor, "trait batch query"]
-    chance_TBQ: Float[Tensor, "trait batch query"]
-    near_TBQO: Bool[Tensor, "trait batch query near"]
-    far_TBQ: Int[Tensor, "trait batch query"]
-    seen_BQO: Bool[Tensor, "batch query near"]
-    visible_BQ: Int[Tensor, "batch query"]
-
-
-@final
-@dataclass(frozen=True)
-class _counted:
-    """Counts the keys of some classes, by blocks; one that equals it has found the same."""
-
-    classes: tuple[Trait, ...]
-    of_content: bool
-
-    def __call__(self, sides: Sides) -> _Counts:
-        parts = [*self._parts(sides)]
-        joined = [
-            torch.cat(each, -2 if each[0].ndim == 4 else -1) for each in zip(*parts, strict=True)
-        ]
-        return _Counts(*self._ordered(joined))
-
-    def _parts(self, sides: Sides) -> Iterator[tuple[Tensor, ...]]:
-        queries, keys = sides.queries, sides.keys
-        num_queries, num_keys = queries.ids_BN.shape[1], keys.ids_BN.shape[1]
-        place_K = torch.arange(num_keys, device=keys.ids_BN.device)
-        for start in range(0, num_queries, AT_ONCE):
-            part = slice(start, min(start + AT_ONCE, num_queries))
-            place_Q1 = torch.arange(part.start, part.stop, device=keys.ids_BN.device)[:, None]
-            is_key_BK = keys.is_content_BN if self.of_content else keys.is_token_BN
-            sees_BQK = is_key_BK[:, None].expand(-1, len(place_Q1), -1)
-            if sides.is_causal:
-                sees_BQK = sees_BQK & (place_K <= place_Q1)
-            is_at_OQK = torch.stack([place_K - place_Q1 == offset for offset in OFFSETS])
-            seen_BQO = torch.stack([(sees_BQK & each).any(-1) for each in is_at_OQK], -1)
-            visible_BQ = sees_BQK.sum(-1)
-            is_query_BQ = queries.is_token_BN[:, part]
-            if sides.is_causal:
-                is_query_BQ = is_query_BQ & (place_Q1[:, 0] >= EARLY)
-            everything = slice(0, len(keys.ids_BN))
-            in_TBQK = torch.stack(
-                [each.checked(sides, everything, part) & sees_BQK for each in self.classes]
-            )
-            size_TBQ = in_TBQK.sum(-1)
-            near_TBQO = torch.stack([(in_TBQK & each).any(-1) for each in is_at_OQK], -1)
-            is_case_TBQ = is_query_BQ & (size_TBQ > 0) & (size_TBQ < visible_BQ)
-            chance_TBQ = size_TBQ.double() / visible_BQ.clamp_min(1)
-            far_TBQ = size_TBQ - near_TBQO.sum(-1)
-            yield is_case_TBQ, chance_TBQ, near_TBQO, far_TBQ, seen_BQO[None], visible_BQ
-
-    @staticmethod
-    def _ordered(parts: list[Tensor]) -> tuple[Tensor, ...]:
-        *first, seen_1BQO, visible_BQ = parts
-        return (*first, seen_1BQO[0], visible_BQ)
 
 
 @final

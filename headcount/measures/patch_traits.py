@@ -35,6 +35,7 @@ References: An Image is Worth 16x16 Words (Dosovitskiy et al., 2021), figure 7 a
 Departure: the paper's distance is in pixels: multiply by the patch size.
 """
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import final
 
@@ -43,50 +44,94 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headcount import numbers
+from headcount.measures.class_weights import ClassCases, ClassSums, Counted
+from headcount.measures.key_classes import Trait
 from headcount.measures.patches import BESIDE, GridColumns, Places, displacements
 from headcount.measures.reductions import OFFSETS, Attention, Sides
 from headcount.measures.sums import ImageSums, over_queries
 from headcount.measures.surface import ON_ITSELF
-from headcount.measures.units import Moments, Slots
+from headcount.measures.units import Slots
 from headcount.tap import Reduction
-from headcount.vocabulary import TRAITS, WEIGHTS, ColumnEntry
+from headcount.vocabulary import IMAGES, TRAITS, WEIGHTS, ColumnEntry
 
-PATCH_TRAITS = ("class", "row", "column", "near")
+
+@final
+class ClassToken(Trait):
+    """The class token."""
+
+    name, takes = "class", (IMAGES,)
+
+    def members(self, sides: Sides) -> Bool[Tensor, "batch key"]:
+        """The first key, if it is no patch."""
+        is_key_BK = sides.keys.is_token_BN & ~sides.keys.is_content_BN
+        return is_key_BK & (torch.arange(is_key_BK.shape[1], device=is_key_BK.device) == 0)
+
+    def cases(self, sides: Sides) -> Bool[Tensor, "batch query"]:
+        """All other queries."""
+        is_class_BN = self.members(sides)
+        return sides.queries.is_token_BN & ~is_class_BN & is_class_BN.any(1, keepdim=True)
+
+
+class _Line(Trait):
+    """Patches in one line of the grid."""
+
+    takes = (IMAGES,)
+
+    @staticmethod
+    @abstractmethod
+    def line(places: Places) -> Bool[Tensor, "token token"]:
+        """Whether two tokens are patches in one line."""
+
+    def keys(self, sides: Sides, rows: slice, queries: slice) -> Bool[Tensor, "row query key"]:
+        """The patches in the line of the query, itself included."""
+        num_rows = len(sides.keys.is_token_BN[rows])
+        return self.line(sides.once(Places.of))[queries].expand(num_rows, -1, -1)
+
+    def cases(self, sides: Sides) -> Bool[Tensor, "batch query"]:
+        """Patches of a grid of several rows and several columns."""
+        assert sides.grid is not None
+        is_grid = sides.grid.columns > 1 and sides.grid.rows > 1
+        return sides.queries.is_content_BN & is_grid
+
+
+@final
+class OwnRow(_Line):
+    """The patch's own row."""
+
+    name = "row"
+
+    @staticmethod
+    def line(places: Places) -> Bool[Tensor, "token token"]:
+        """Whether two patches are in one row."""
+        return places.is_same_row()
+
+
+@final
+class OwnColumn(_Line):
+    """The patch's own column."""
+
+    name = "column"
+
+    @staticmethod
+    def line(places: Places) -> Bool[Tensor, "token token"]:
+        """Whether two patches are in one column."""
+        return places.is_same_column()
+
+
+CLASSES: tuple[Trait, ...] = (ClassToken(), OwnRow(), OwnColumn())
+"""The classes whose weights are summed."""
+PATCH_TRAITS = (*(each.name for each in CLASSES), "near")
 """The traits, in the order of the sums."""
-
-
-@dataclass(frozen=True)
-class PatchCases:
-    """Sums that the grid alone says, whatever heads do."""
-
-    cases: Int[Tensor, "half trait"]
-    """Number of queries that are cases."""
-    chance: Float[Tensor, "half trait"]
-    """Sum over cases of the weight of even attention."""
-    beside: Int[Tensor, "half trait displacement"]
-    """Number of cases whose patch at each displacement up to one is in the class."""
-    far: Int[Tensor, "half trait"]
-    """Number of other patches in the class, over cases."""
-    diagonal_queries: Int[Tensor, " displacement"]
-    """Number of patches that have a patch at each displacement."""
-    far_pairs: Int[Tensor, ""]
-    """Number of pairs of two patches at other displacements."""
 
 
 @final
 @dataclass(frozen=True)
-class PatchTraits(PatchCases, ImageSums):
+class PatchTraits(ClassSums, ImageSums):
     """Weight on classes of keys and closeness, by half of the corpus and by unit, and chance's."""
 
     name = "patch_traits"
     needs = frozenset({Reduction.FIRST, Reduction.BESIDE, Reduction.GRID_MASS})
 
-    weight: Float[Tensor, "half trait head"]
-    """Sum over cases of the weight on the class, or of the closeness."""
-    moments: Moments
-    """Moments of the weight over images of the second half, by trait and head."""
-    diagonal: Float[Tensor, "head displacement"]
-    """Sum over all patches of the weight at each displacement."""
     far_weight: Float[Tensor, " head"]
     """Sum over all patches of the weight on patches at other displacements."""
 
@@ -104,15 +149,11 @@ class PatchTraits(PatchCases, ImageSums):
             attention.grid_mass("column"),
             near_BHQ.where(on_all_BHQ > 0, 0),
         ]
-        found = slots.sums(torch.stack(weights), shared.is_case_TBQ)
         is_patch_BQ = sides.queries.is_content_BN
         diagonal_HO = over_queries(attention.beside_BHQO, is_patch_BQ)
-        return cls(
-            **vars(shared.sums),
-            weight=found.halves(),
-            moments=Moments.of(found.second_UKH, shared.cases_UT, slots),
-            diagonal=diagonal_HO,
-            far_weight=over_queries(on_all_BHQ, is_patch_BQ) - diagonal_HO.sum(-1),
+        far_weight_H = over_queries(on_all_BHQ, is_patch_BQ) - diagonal_HO.sum(-1)
+        return cls.made(
+            torch.stack(weights), shared.counted, slots, diagonal_HO, far_weight=far_weight_H
         )
 
 
@@ -121,12 +162,9 @@ class PatchTraits(PatchCases, ImageSums):
 class _ClassCases:
     """What the grid says, whatever heads do."""
 
-    is_case_TBQ: Bool[Tensor, "trait batch query"]
+    counted: Counted
     even_distance_Q: Float[Tensor, " query"]
     """Mean distance of each patch to all patches; 1 for other tokens."""
-    cases_UT: Int[Tensor, "unit trait"]
-    """Number of cases in each unit of the second half."""
-    sums: PatchCases
 
     @classmethod
     def of(cls, sides: Sides) -> "_ClassCases":
@@ -136,15 +174,8 @@ class _ClassCases:
         places, around = sides.once(Places.of), sides.once(GridColumns.of)
         is_line = torch.stack([places.is_same_row(), places.is_same_column()])
         size_2Q = is_line.sum(-1)
-        is_first_Q = torch.arange(grid.num_tokens, device=size_2Q.device) == 0
-        is_case_TBQ = torch.stack(
-            [
-                queries.is_token_BN & ~is_first_Q & (grid.special > 0),
-                queries.is_content_BN & (grid.columns > 1) & (grid.rows > 1),
-                queries.is_content_BN & (grid.columns > 1) & (grid.rows > 1),
-                queries.is_content_BN & (grid.num_patches > 1),
-            ]
-        )
+        has_others_BQ = queries.is_content_BN & (grid.num_patches > 1)
+        is_case_TBQ = torch.stack([*(each.cases(sides) for each in CLASSES), has_others_BQ])
         beside_2QO = torch.stack(
             [line.gather(1, around.beside_QO) & around.has_beside_QO for line in is_line]
         )
@@ -156,20 +187,19 @@ class _ClassCases:
         is_half = queries.is_half_2BN
         by_half = [torch.stack([(each & h).sum(0) for each in is_case_TBQ]) for h in is_half]
         cases_2TQ = torch.stack(by_half)
-        counted = slots.sums(is_case_TBQ[:, :, None], is_case_TBQ)
         num_images = queries.is_token_BN[:, 0].sum()
         distance_Q = places.distance().double().sum(-1) / grid.num_patches
         pairs = grid.num_patches**2 - around.has_beside_QO.sum()
-        sums = PatchCases(
+        sums = ClassCases(
             cases=cases_2TQ.sum(-1),
             chance=(cases_2TQ * even_TQ).sum(-1),
-            beside=(cases_2TQ[..., None] * beside_TQO).sum(2),
+            near=(cases_2TQ[..., None] * beside_TQO).sum(2),
             far=(cases_2TQ * torch.stack([nothing_Q, *far_2Q, nothing_Q])).sum(-1),
             diagonal_queries=around.has_beside_QO.sum(0) * num_images,
             far_pairs=pairs * num_images,
         )
         even_Q = torch.where(distance_Q > 0, distance_Q, 1)
-        return cls(is_case_TBQ, even_Q, counted.second_UKH[..., 0].long(), sums)
+        return cls(Counted.of(is_case_TBQ, sums, slots), even_Q)
 
 
 @final

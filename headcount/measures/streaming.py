@@ -34,7 +34,7 @@ from headcount.core import (
     write_arrays,
 )
 from headcount.corpora import Batch
-from headcount.measures.key_classes import classes_of
+from headcount.measures.class_weights import classes_of
 from headcount.measures.reducer import NORMS, AttentionReducer
 from headcount.measures.reductions import Attention, Sides, check_finite
 from headcount.measures.registry import guarding, sums_of

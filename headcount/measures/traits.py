@@ -30,46 +30,97 @@ from dataclasses import dataclass
 from typing import final
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from headcount.corpora import EARLY, first_cases, rarest_so_far
+from headcount.measures.class_weights import ClassCases, ClassSums, Counted
+from headcount.measures.key_classes import Trait
 from headcount.measures.looks import REACH, around, later, num_visible
 from headcount.measures.reductions import OFFSETS, Attention, Sides
-from headcount.measures.sums import Sums, over_queries
-from headcount.measures.units import Moments, Slots, counts
+from headcount.measures.sums import over_queries
+from headcount.measures.units import Slots, counts
 from headcount.tap import Reduction
-
-TRAITS = ("first", "separator", "punctuation", "segment", "rare")
-"""The classes of keys."""
 
 NEAR = max(OFFSETS)
 """Largest offset whose weights are counted on their own."""
 
 
-@dataclass(frozen=True)
-class TraitCases:
-    """Sums that the tokens alone say, whatever heads do."""
+@final
+class First(Trait):
+    """The first token."""
 
-    cases: Int[Tensor, "half trait"]
-    """Number of queries that are cases."""
-    chance: Float[Tensor, "half trait"]
-    """Sum over cases of the share of keys that are in the class."""
-    near: Int[Tensor, "half trait near"]
-    """Number of cases whose key at each of `OFFSETS` is in the class."""
-    far: Int[Tensor, "half trait"]
-    """Number of other keys in the class, over cases."""
-    rare_offsets: Int[Tensor, "half offset"]
-    """Number of rare tokens at each offset up to `looks.REACH`, then farther before and after."""
-    diagonal_queries: Int[Tensor, " near"]
-    """Number of queries that see a key at each of `OFFSETS`."""
-    far_pairs: Int[Tensor, ""]
-    """Number of pairs of a query and a key that it sees at another offset."""
+    name = "first"
+
+    def members(self, sides: Sides) -> Bool[Tensor, "batch key"]:
+        """The first key."""
+        is_first_BK = torch.zeros_like(sides.keys.is_token_BN)
+        is_first_BK[:, 0] = sides.keys.is_token_BN[:, 0]
+        return is_first_BK
+
+    def cases(self, sides: Sides) -> Bool[Tensor, "batch query"]:
+        """Queries that are no neighbour, and of which it is not one of the two rarest tokens."""
+        rarest_BQ2 = sides.once(rarest_visible)
+        return first_cases(rarest_BQ2, sides.is_causal, sides.is_self)
+
+
+@final
+class Separators(Trait):
+    """Separators."""
+
+    name = "separator"
+
+    def members(self, sides: Sides) -> Bool[Tensor, "batch key"]:
+        """The separators."""
+        return sides.keys.is_sep_BN
+
+    def cases(self, sides: Sides) -> Bool[Tensor, "batch query"]:
+        """Queries that are not beside one."""
+        num_queries = sides.queries.ids_BN.shape[1]
+        beside_BQ = around(sides.keys.is_sep_BN, num_queries, 1, sides.is_causal).any(-1)
+        return ~(beside_BQ & sides.is_self)
+
+
+@final
+class Punctuation(Trait):
+    """Punctuation marks."""
+
+    name = "punctuation"
+
+    def members(self, sides: Sides) -> Bool[Tensor, "batch key"]:
+        """The punctuation marks."""
+        return sides.keys.is_punct_BN
+
+    def cases(self, sides: Sides) -> Bool[Tensor, "batch query"]:
+        """Queries in texts that do not begin with one."""
+        return ~sides.keys.is_punct_BN[:, :1].expand(-1, sides.queries.ids_BN.shape[1])
+
+
+@final
+class OwnSegment(Trait):
+    """The query's own segment."""
+
+    name = "segment"
+
+    def keys(self, sides: Sides, rows: slice, queries: slice) -> Bool[Tensor, "row query key"]:
+        """The keys of the query's segment, in texts of several."""
+        segment_BN = sides.segment_BN
+        if segment_BN is None:
+            is_query_BQ, is_key_BK = sides.queries.is_token_BN[rows], sides.keys.is_token_BN[rows]
+            return (is_query_BQ[:, queries, None] & is_key_BK[:, None]).zero_()
+        own_BQK = segment_BN[rows, queries, None] == segment_BN[rows, None]
+        return own_BQK & (segment_BN[rows].amax(1) > 0)[:, None, None]
+
+
+CLASSES: tuple[Trait, ...] = (First(), Separators(), Punctuation(), OwnSegment())
+"""The classes whose weights are summed."""
+TRAITS = (*(each.name for each in CLASSES), "rare")
+"""The traits, in the order of the sums."""
 
 
 @final
 @dataclass(frozen=True)
-class Traits(TraitCases, Sums):
+class Traits(ClassSums):
     """Weight on classes of keys, by half of the corpus and by unit, and chance's share."""
 
     name = "traits"
@@ -83,12 +134,8 @@ class Traits(TraitCases, Sums):
         }
     )
 
-    weight: Float[Tensor, "half trait head"]
-    """Sum over cases of the weight on the class, or the number of hits."""
-    moments: Moments
-    """Moments of the weight over units of the second half, by trait and head."""
-    diagonal: Float[Tensor, "head near"]
-    """Sum over all queries of the weight at each of `OFFSETS`."""
+    rare_offsets: Int[Tensor, "half offset"]
+    """Number of rare tokens at each offset up to `looks.REACH`, then farther before and after."""
     queries: Int[Tensor, ""]
     """Number of all queries."""
 
@@ -106,13 +153,13 @@ class Traits(TraitCases, Sums):
             torch.zeros_like(attention.first_BHQ) if own_BHQ is None else own_BHQ,
             (key_BHQ == rarest_B1Q) | (key_BHQ == second_B1Q),
         ]
-        found = slots.sums(torch.stack(weights), shared.is_case_TBQ)
         is_query_BQ = sides.queries.is_token_BN
-        return cls(
-            **vars(shared.sums),
-            weight=found.halves(),
-            moments=Moments.of(found.second_UKH, shared.cases_UT, slots),
-            diagonal=over_queries(attention.diagonals_BHQO, is_query_BQ),
+        return cls.made(
+            torch.stack(weights),
+            shared.counted,
+            slots,
+            over_queries(attention.diagonals_BHQO, is_query_BQ),
+            rare_offsets=shared.rare_offsets,
             queries=is_query_BQ.sum(),
         )
 
@@ -122,20 +169,18 @@ class Traits(TraitCases, Sums):
 class _Cases:
     """What the tokens of a batch say, whatever heads do."""
 
-    is_case_TBQ: Bool[Tensor, "trait batch query"]
+    counted: Counted
     rarest_BQ2: Int[Tensor, "batch query 2"]
-    cases_UT: Int[Tensor, "unit trait"]
-    """Number of cases in each unit of the second half."""
-    sums: TraitCases
+    rare_offsets: Int[Tensor, "half offset"]
 
     @classmethod
     def of(cls, sides: Sides) -> "_Cases":
         """The cases of one batch."""
         queries, slots = sides.queries, sides.once(Slots.of)
-        rarest_BQ2 = rarest_visible(sides)
+        rarest_BQ2 = sides.once(rarest_visible)
         visible_BQ, near_BQO = _seen(sides.keys.is_token_BN, sides)
-        classes = [*_classes(sides), _own_segment(sides)]
-        size_BQ, near_of = zip(*classes, strict=True)
+        alike = [_seen(each.members(sides), sides) for each in CLASSES[:-1]]
+        size_BQ, near_of = zip(*alike, _own_segment(sides), strict=True)
         chances = [size_BQ_ / visible_BQ for size_BQ_ in size_BQ]
         content_BQ = num_visible(later(sides), sides)
         chances.append(2 / content_BQ.clamp_min(1))
@@ -149,19 +194,17 @@ class _Cases:
             counted_TBQ = numbers_TBQ * is_case_TBQ
             return torch.stack([(counted_TBQ * each).sum((1, 2)) for each in is_half])
 
-        cases = slots.sums(is_case_TBQ[:, :, None], is_case_TBQ)
         near_TBQO = torch.stack([*near_of, torch.zeros_like(near_BQO)])
-        sums = TraitCases(
-            cases=cases.halves()[..., 0].long(),
+        sums = ClassCases(
+            cases=by_half(is_case_TBQ),
             chance=by_half(torch.stack([each.double() for each in chances])),
             near=torch.stack([by_half(each.long()) for each in near_TBQO.unbind(-1)], -1),
             far=by_half(torch.stack([*far, torch.zeros_like(visible_BQ)])),
-            rare_offsets=_rare_offsets(rarest_BQ2, is_case_TBQ[-1], is_half),
             diagonal_queries=(near_BQO & queries.is_token_BN[..., None]).sum((0, 1)),
             far_pairs=((visible_BQ - near_BQO.sum(-1)) * queries.is_token_BN).sum(),
         )
-        cases_UT = cases.second_UKH[..., 0].long()
-        return cls(is_case_TBQ, rarest_BQ2, cases_UT, sums)
+        rare_offsets = _rare_offsets(rarest_BQ2, is_case_TBQ[-1], is_half)
+        return cls(Counted.of(is_case_TBQ, sums, slots), rarest_BQ2, rare_offsets)
 
 
 def _seen(is_key_BK: Tensor, sides: Sides) -> tuple[Tensor, Tensor]:
@@ -171,16 +214,8 @@ def _seen(is_key_BK: Tensor, sides: Sides) -> tuple[Tensor, Tensor]:
     return num_visible(is_key_BK, sides).clamp_min(0), near_BQO
 
 
-def _classes(sides: Sides) -> list[tuple[Tensor, Tensor]]:
-    """The first token, separators and punctuation, as `_seen` by each query."""
-    keys = sides.keys
-    is_first_BK = torch.zeros_like(keys.is_token_BN)
-    is_first_BK[:, 0] = keys.is_token_BN[:, 0]
-    return [_seen(each, sides) for each in (is_first_BK, keys.is_sep_BN, keys.is_punct_BN)]
-
-
 def _own_segment(sides: Sides) -> tuple[Tensor, Tensor]:
-    """The query's own segment, as seen by it; nothing in texts of one segment."""
+    """The keys of `OwnSegment`, as `_seen` by each query, without pairs of tokens."""
     segment_BN = sides.segment_BN
     num_seen, near_BQO = _seen(sides.keys.is_token_BN, sides)
     size_BQ, own_BQO = torch.zeros_like(num_seen), torch.zeros_like(near_BQO)
@@ -199,22 +234,14 @@ def _are_cases(
 ) -> list[Tensor]:
     """Which queries are cases of each trait."""
     queries, keys = sides.queries, sides.keys
-    num_queries = queries.ids_BN.shape[1]
-    position_Q = torch.arange(num_queries, device=keys.ids_BN.device)
+    position_Q = torch.arange(queries.ids_BN.shape[1], device=keys.ids_BN.device)
     is_query_BQ = queries.is_token_BN & (position_Q >= (EARLY if sides.is_causal else 0))
     first_content_B1 = keys.is_content_BN.long().argmax(1)[:, None]
-    is_self = sides.is_self
-    beside_sep_BQ = around(keys.is_sep_BN, num_queries, 1, sides.is_causal).any(-1)
-    starts_with_punct_B1 = keys.is_punct_BN[:, :1]
     has_rare_BQ = (rarest_BQ2 >= 0).all(-1) & queries.is_content_BN & (content_BQ > 2)
     is_first_BQ2 = (rarest_BQ2 == 0) | (rarest_BQ2 == first_content_B1[..., None])
-    is_case = [
-        first_cases(rarest_BQ2, sides.is_causal, is_self),
-        (size_BQ[1] > 0) & ~(beside_sep_BQ & is_self),
-        (size_BQ[2] > 0) & ~starts_with_punct_B1,
-        size_BQ[3] > 0,
-        has_rare_BQ & ~is_first_BQ2.any(-1),
-    ]
+    pairs = zip(CLASSES, size_BQ, strict=True)
+    is_case = [each.cases(sides) & (its_BQ > 0) for each, its_BQ in pairs]
+    is_case.append(has_rare_BQ & ~is_first_BQ2.any(-1))
     return [is_query_BQ & each for each in is_case]
 
 

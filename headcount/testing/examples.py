@@ -12,7 +12,7 @@ from headcount.models import Loaded
 from headcount.testing.architectures import ARCHITECTURES, POSITIONS, sizes_of
 from headcount.testing.known import Known
 from headcount.testing.planted import planted_model, tokenizer
-from headcount.testing.programs import Family, Planted, Program
+from headcount.testing.programs import Family, Planted, Planting, Program
 
 FAMILIES: tuple[Family, ...] = ("gpt2", "encoder")
 """A decoder and an encoder."""
@@ -71,7 +71,7 @@ def made_at_random(family: Family = "gpt2", seed: int = 0) -> Known:
 
 
 def random_model(
-    program: Program, family: Family, seed: int = 0, positions: int = POSITIONS
+    program: Planting, family: Family, seed: int = 0, positions: int = POSITIONS
 ) -> PreTrainedModel:
     """A model of random weights, of the sizes of one that runs a program."""
     generator = torch.Generator().manual_seed(seed)

@@ -1,11 +1,16 @@
 """Programs of Vision Transformers, whose patches are rows of bits as tokens are."""
 
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import ClassVar, final
 
 import numpy as np
+import PIL.Image
 from jaxtyping import Float, Int, UInt8
 
+from headcount.corpora import Sentence
 from headcount.testing.alone import Alone
 from headcount.testing.programs import Family, Planted
 from headcount.testing.tokens import drawn
@@ -52,3 +57,17 @@ def pixels(bits_RCK: Image) -> UInt8[np.ndarray, "height width colour"]:
     height_width = (ROWS, COLUMNS, SIDE, SIDE, CHANNELS)
     image = values.reshape(height_width).transpose(0, 2, 1, 3, 4)
     return image.reshape(ROWS * SIDE, COLUMNS * SIDE, CHANNELS)
+
+
+@cache
+def _folder() -> TemporaryDirectory[str]:
+    """A folder for images, which are deleted when the process ends."""
+    return TemporaryDirectory()
+
+
+def drawn_images(program: Patches, number: int, seed: int = 0) -> tuple[Sentence, ...]:
+    """Examples of a corpus of images, at random."""
+    paths = [Path(_folder().name) / f"{seed}_{n:04}.png" for n in range(number)]
+    for path, bits_RCK in zip(paths, program.images(number, seed), strict=True):
+        PIL.Image.fromarray(pixels(bits_RCK)).save(path)
+    return tuple(Sentence(path.name, image=path) for path in paths)

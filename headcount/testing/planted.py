@@ -41,8 +41,8 @@ FREQUENCY = TURN ** np.arange(HEAD_DIM // 2)
 _OFFSET, _RECENT, _CONTENT = 4, 8, HEAD_DIM // 4
 """The pair by which an offset is found, whose cosine falls over 30 positions; the one by which a
 later key differs from an earlier one; and the first that hardly turns."""
-SEPARATOR = "[SEP]"
-"""How the separator of segments is written."""
+SEPARATOR, PAD = "[SEP]", "<pad>"
+"""How the separator of segments, and padding, are written."""
 CONSTANT = 1e4
 """Constant of the residual stream, beside which all other numbers are small."""
 SHARP = 2000.0
@@ -118,19 +118,36 @@ def tokenizer(separates: bool = False) -> PreTrainedTokenizerFast:
     Args:
         separates: Whether a separator ends each of two segments.
     """
-    words = ["<pad>", *map(word, vocabulary()), *([SEPARATOR] if separates else ())]
-    backend = Tokenizer(models.WordLevel({each: n for n, each in enumerate(words)}, "<pad>"))
+    words = [PAD, *map(word, vocabulary()), *([SEPARATOR] if separates else ())]
+    tokens = {each: number for number, each in enumerate(words)}
+    if not separates:
+        return of_words(tokens)
+    processor = processors.TemplateProcessing(
+        single=f"$A {SEPARATOR}",
+        pair=f"$A {SEPARATOR} $B:1 {SEPARATOR}:1",
+        special_tokens=[(SEPARATOR, len(words) - 1)],
+    )
+    return of_words(tokens, processor, sep_token=SEPARATOR)
+
+
+def of_words(
+    tokens: Mapping[str, int], processor: Any = None, **more: Any
+) -> PreTrainedTokenizerFast:
+    """A tokenizer whose tokens are words, for planted models.
+
+    Args:
+        tokens: The number of each word, and of `PAD`.
+        processor: What it puts around several segments; None if there is one.
+        more: What transformers takes besides, such as a separator.
+    """
+    backend = Tokenizer(models.WordLevel(dict(tokens), PAD))
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    more: dict[str, Any] = {"model_input_names": ["input_ids", "attention_mask"]}
-    if separates:
-        backend.post_processor = processors.TemplateProcessing(
-            single=f"$A {SEPARATOR}",
-            pair=f"$A {SEPARATOR} $B:1 {SEPARATOR}:1",
-            special_tokens=[(SEPARATOR, len(words) - 1)],
-        )
-        more = {"sep_token": SEPARATOR}
+    if processor is None:
+        more["model_input_names"] = ["input_ids", "attention_mask"]
+    else:
+        backend.post_processor = processor
     return PreTrainedTokenizerFast(
-        tokenizer_object=backend, pad_token="<pad>", model_max_length=POSITIONS - 2, **more
+        tokenizer_object=backend, pad_token=PAD, model_max_length=POSITIONS - 2, **more
     )
 
 

@@ -1,7 +1,7 @@
 """What must hold for every trait: a class of keys, and a planted head that looks at it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, reduce
 from inspect import cleandoc
 from itertools import chain
@@ -10,88 +10,142 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from tokenizers import Tokenizer, models, pre_tokenizers
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from headcount.analysis import analyze, totals
 from headcount.core import DATA, Head, LayerId, amount
-from headcount.corpora import Corpus, Layout
-from headcount.measures import Sides, Sums, Trait, entries_of, measure_of_traits
-from headcount.models import Loaded
+from headcount.corpora import Batches, Corpus, Layout, Sentence, take_census
+from headcount.measures import (
+    TRAIT_CLASSES,
+    Sides,
+    Sums,
+    Trait,
+    entries_of,
+    measure_of_traits,
+)
+from headcount.models import Loaded, encoder_of
 from headcount.numbers import percent
 from headcount.results import Analysis
-from headcount.testing.architectures import POSITIONS
 from headcount.testing.checks import LeftOut, check, expect
-from headcount.testing.examples import at_random, made_at_random
+from headcount.testing.examples import random_model
 from headcount.testing.laws import leaving_no_trace
-from headcount.testing.planted import planted_model, tokenizer
+from headcount.testing.pairs import Pairs
+from headcount.testing.patches import Patches, drawn_images
+from headcount.testing.planted import PAD, of_words, planted_model, tokenizer
 from headcount.testing.programs import Kind, Planted, Program
 from headcount.testing.sums_laws import assert_adds
-from headcount.testing.tokens import PUNCTUATION, SHARE, vocabulary
+from headcount.testing.tokens import PUNCTUATION, SHARE, vocabulary, written
 from headcount.testing.wording import expect_readable, expect_words, shown
+from headcount.vocabulary import IMAGES, Thresholds, TraitEntry
 
-TEXTS, LENGTH = 100, 12
-"""Number of texts, half of which test, and of the words of the longest ones."""
+NUMBER, LENGTH = 100, 12
+"""Number of examples, half of which test, and of the words of the longest texts."""
 FEW = 6
-"""Number of texts of the laws."""
+"""Number of examples of the laws."""
 TRUE = Head("encoder.self", 1, 2)
 """The planted head."""
+OF_OURS: Mapping[str, Kind] = {
+    "first": "first",
+    "separator": "separator",
+    "punctuation": "punctuation",
+    "segment": "segment",
+    "class": "first",
+    "row": "row",
+    "column": "column",
+}
+"""What the planted head looks at for each of our own; no small model of sound is planted."""
+Which = Literal["planted", "random"]
 
 
 @dataclass(frozen=True)
 class TraitSubject:
-    """A trait to check, the words that texts are made of, and what the planted head looks at."""
+    """A trait to check, and what it is checked with."""
 
     trait: type[Trait]
     words: tuple[str, ...]
-    looks: Kind
+    """The words that texts are made of; empty for those of planted models."""
+    looks: Kind | None
+    """What the planted head looks at; None if the class is one of words."""
+
+    @cached_property
+    def entry(self) -> TraitEntry:
+        """What the trait is called."""
+        return entries_of([self.trait(self.tokenizer)])[self.trait.name]
+
+    @cached_property
+    def family(self) -> Literal["encoder", "pairs", "patches"]:
+        """The architecture that reads what has such keys."""
+        if IMAGES in self.trait.takes:
+            return "patches"
+        return "encoder" if self.looks in (None, *Program.kinds) else "pairs"
 
     @cached_property
     def has(self) -> Mapping[str, bool]:
         """Whether each word is in the class; empty if keys are in it for another reason."""
-        made = self.trait(tokenizer())
-        is_of_words = self.trait.keys is Trait.keys
+        is_of_words, made = self.trait.keys is Trait.keys, self.trait()
         return {word: made.has(word) for word in self.words} if is_of_words else {}
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerFast:
         """A tokenizer of whole words; those of the class are the planted models' punctuation."""
+        if not self.words:
+            return tokenizer(self.family == "pairs")
         is_mark_V = vocabulary()[:, PUNCTUATION] > 0
         free = {is_in: [*np.flatnonzero(is_mark_V == is_in)] for is_in in (False, True)}
-        tokens = {"<pad>": 0}
+        tokens = {PAD: 0}
         for word in self.words:
             if free[self.has.get(word, False)]:
                 tokens[word] = 1 + int(free[self.has.get(word, False)].pop())
-        backend = Tokenizer(models.WordLevel(tokens, "<pad>"))
-        backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-        limit = {"pad_token": "<pad>", "model_max_length": POSITIONS - 2}
-        return PreTrainedTokenizerFast(tokenizer_object=backend, **limit)
+        return of_words(tokens)
 
     @cached_property
-    def texts(self) -> tuple[str, ...]:
-        """Random words, some of which are in the class, in texts of unequal length."""
+    def examples(self) -> tuple[Sentence, ...]:
+        """Random words, some of which are in the class; pairs of texts, or images."""
+        program, number = self.program, NUMBER
+        if isinstance(program, Patches):
+            return drawn_images(program, number)
+        if isinstance(program, Pairs):
+            sides = ([written(each) for each in both] for both in program.texts(number, 5))
+            return tuple(Sentence(one, second=other) for one, other in sides)
+        if not self.words:
+            return tuple(Sentence(written(each)) for each in program.texts(number, 5))
         rng, known = np.random.default_rng(5), [*self.tokenizer.get_vocab()][1:]
         inside = [word for word in known if self.has.get(word)]
         others = [word for word in known if not self.has.get(word)]
         share = SHARE[PUNCTUATION] if inside else 0.0
         texts = [
             [str(rng.choice(inside if rng.random() < share else others)) for _ in range(length)]
-            for length in rng.integers(LENGTH // 2, LENGTH + 1, TEXTS)
+            for length in rng.integers(LENGTH // 2, LENGTH + 1, number)
         ]
-        return tuple(map(" ".join, texts))
+        return tuple(Sentence(" ".join(each)) for each in texts)
 
-    def model(self, which: Literal["planted", "random"]) -> Loaded:
-        """A model that reads the words, of which one head looks at the class, or none does."""
-        if which == "random":
-            return Loaded(at_random("encoder").model.model, self.tokenizer, "random encoder")
-        head = Planted(TRUE, self.looks, "needed", 1, 1, 3.0)
-        program = Program((head,), layers=2, site="encoder.self")
-        return Loaded(planted_model(program, "encoder").model, self.tokenizer, "planted encoder")
+    @cached_property
+    def program(self) -> Program | Pairs | Patches:
+        """One head that looks at the class, and others that look at nothing with a name."""
+        head = Planted(TRUE, self.looks or "punctuation", "needed", 1, 1, 3.0)
+        match self.family:
+            case "patches":
+                return Patches((head,), layers=2)
+            case "pairs":
+                return Pairs((head,), layers=2)
+            case "encoder":
+                return Program((head,), layers=2, site="encoder.self")
 
-    def sums(self, texts: Sequence[str], measure: type[Sums]) -> dict[LayerId, Sums]:
-        """The sums of each layer of the random model over some texts."""
-        found = totals(self.model("random"), Corpus(list(texts)), [measure]).sums
+    def model(self, which: Which) -> Loaded:
+        """A model that reads the examples, of which one head looks at the class, or none does."""
+        loaded = planted_model(self.program, self.family)
+        model = random_model(self.program, self.family) if which == "random" else loaded.model
+        reads = loaded.tokenizer and self.tokenizer
+        return replace(loaded, model=model, tokenizer=reads, name=f"{which} {self.family}")
+
+    def corpus(self, number: int = NUMBER) -> Corpus:
+        """Some examples."""
+        return Corpus.from_sentences(self.examples[:number])
+
+    def sums(self, examples: Sequence[Sentence], measure: type[Sums]) -> dict[LayerId, Sums]:
+        """The sums of each layer of the random model over some examples."""
+        found = totals(self.model("random"), Corpus.from_sentences(examples), [measure]).sums
         return {layer: sums for (_, layer), sums in found.items()}
 
 
@@ -112,11 +166,11 @@ def classes(given: TraitSubject) -> str:
         return whole[rows, queries]
 
     asked: Any = type("Asked", (given.trait,), {"keys": keys})
-    given.sums(given.texts[:FEW], measure_of_traits([asked(given.tokenizer)]))
+    given.sums(given.examples[:FEW], measure_of_traits([asked(given.tokenizer)]))
     for text in differ[:1]:
         expect(False, text)
     share = float(torch.cat(seen).double().mean())
-    number = amount(len(given.words), "word")
+    number = amount(len(given.words), "word") if given.words else f"{len(given.examples)} examples"
     text = f"{percent(share)} of the keys in texts of {number} are in the class"
     expect(0 < share < 1, f"{text}: give other texts")
     return text
@@ -135,45 +189,46 @@ def blanks(given: TraitSubject) -> str:
 
 @check("laws")
 def adds(given: TraitSubject) -> str:
-    """Parts add up to the whole in any order, however texts are batched and padded."""
-    texts, measure = given.texts[:FEW], measure_of_traits([given.trait(given.tokenizer)])
-    parts = [given.sums([each], measure) for each in texts]
-    for layer, sums in given.sums(texts, measure).items():
+    """Parts add up to the whole in any order, however examples are batched and padded."""
+    examples, measure = given.examples[:FEW], measure_of_traits([given.trait(given.tokenizer)])
+    parts = [given.sums([each], measure) for each in examples]
+    for layer, sums in given.sums(examples, measure).items():
         single = [part[layer] for part in parts]
         whole = reduce(add, single)
         assert_adds(whole, single)
         for name, each in sums.state().items():
-            saw = f"{name} of layer {layer.layer} differs in one batch and text by text"
+            saw = f"{name} of layer {layer.layer} differs in one batch and one by one"
             torch.testing.assert_close(each, whole.state()[name], rtol=1e-4, atol=1e-4, msg=saw)
-    return f"{amount(len(texts), 'text')}, in one batch and one by one"
+    return f"{amount(len(examples), 'example')}, in one batch and one by one"
 
 
 @check("laws")
 def trace(given: TraitSubject) -> str:
     """The model's outputs, weights, hooks and modes are afterwards as they were before."""
-    model = made_at_random("encoder").model.model
-    inputs = given.tokenizer([given.texts[0]], return_tensors="pt")
-    with leaving_no_trace(model, {"input_ids": inputs["input_ids"]}):
-        loaded = Loaded(model, given.tokenizer, "random encoder")
-        analyze(loaded, Corpus([*given.texts[:FEW]]), traits=[given.trait])
-    return f"{len(model.state_dict())} weights and all outputs are the same bit for bit"
+    loaded, corpus = given.model("random"), given.corpus(1)
+    encoder = encoder_of(loaded, corpus)
+    batch = next(iter(Batches(corpus, encoder, take_census(corpus, encoder))))
+    with leaving_no_trace(loaded.model, batch.inputs):
+        analyze(loaded, given.corpus(FEW), traits=[given.trait])
+    return f"{len(loaded.model.state_dict())} weights and all outputs are the same bit for bit"
 
 
 @lru_cache(maxsize=2)
-def _analysed(given: TraitSubject, which: Literal["planted", "random"]) -> Analysis:
-    return analyze(given.model(which), Corpus([*given.texts]), traits=[given.trait])
+def _analysed(given: TraitSubject, which: Which) -> Analysis:
+    return analyze(given.model(which), given.corpus(), traits=[given.trait])
 
 
-def _having(given: TraitSubject, which: Literal["planted", "random"]) -> list[str]:
-    """The heads with the trait's role."""
-    roles = _analysed(given, which).roles.items()
-    return [head for head, own in roles if any(each.role == given.trait.name for each in own)]
+def _having(given: TraitSubject, which: Which) -> list[str]:
+    """The heads with the trait's role by this trait."""
+    rows = _analysed(given, which).profiles
+    is_role = (rows["trait"] == given.trait.name) & (rows["verdict"] == "role")
+    return rows.loc[is_role, "head"].tolist()
 
 
 @check("truth")
 def found(given: TraitSubject) -> str:
     """In a model where one head looks at the class, that head has the role, and no other."""
-    if not given.has and given.looks == "punctuation":
+    if not given.has and given.looks is None:
         raise LeftOut("the class is not one of words: say what the planted head `looks` at")
     heads = _having(given, "planted")
     text = f"the role is of {', '.join(heads) or 'no head'}"
@@ -192,11 +247,11 @@ def chance(given: TraitSubject) -> str:
 @check("words")
 def words(given: TraitSubject) -> str:
     """It has a name, a letter and a meaning, and reads well where no or one head has it."""
-    its = given.trait
-    (entry,) = entries_of([its(given.tokenizer)]).values()
+    its, entry = given.trait, given.entry
     expect_words("the name", its.name)
-    expect_words("what heads look at", its.target)
-    expect(0 < its.threshold <= 1, f"the threshold is {its.threshold}, not between 0 and 1")
+    expect_words("what heads look at", entry.target)
+    least = Thresholds().least(entry.role)
+    expect(0 < least <= 1, f"the threshold is {least}, not between 0 and 1")
     about = cleandoc(its.__doc__ or "").partition("\n")[0]
     expect_words("the first line of the docstring", about, is_sentence=True)
     for text in (entry.role.one, entry.role.many, entry.role.about):
@@ -214,15 +269,20 @@ TRAIT_CHECKS = (classes, blanks, adds, trace, found, chance, words)
 
 
 def trait_subject(
-    given: type[Trait], texts: Sequence[str] | None = None, looks: Kind = "punctuation"
+    given: str | type[Trait], texts: Sequence[str] | None = None, looks: Kind | None = None
 ) -> TraitSubject:
     """A trait as given to `check_trait`, and texts whose words may be in its class.
 
     Args:
-        given: The trait.
+        given: The trait, or its name.
         texts: Texts in place of our English sample.
         looks: What the planted head looks at, if the class is not one of words, such as `first`.
+            Texts are then made of the planted models' words.
     """
+    its = TRAIT_CLASSES.find(given)
+    looks = looks or OF_OURS.get(its.name)
+    if texts is None and looks is not None:
+        return TraitSubject(its, (), looks)
     sentences = [each.text for each in Corpus(DATA / "sample.conllu")] if texts is None else texts
     every = chain.from_iterable(Layout.split(each).words for each in sentences)
-    return TraitSubject(given, (*dict.fromkeys(every),), looks)
+    return TraitSubject(its, (*dict.fromkeys(every),), looks)

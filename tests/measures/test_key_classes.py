@@ -1,6 +1,7 @@
 """Traits of one's own: the numbers of ours where the class is the same, and what is refused."""
 
 import re
+from collections.abc import Iterable, Sequence
 from html import unescape
 from itertools import combinations
 from pathlib import Path
@@ -12,11 +13,16 @@ import torch
 from torch import Tensor
 
 import headcount
+from headcount.core import Head
 from headcount.corpora.spelling import is_punctuation
-from headcount.measures import Sides, Trait, entries_of
+from headcount.measures import TRAIT_CLASSES, Sides, Trait, entries_of
+from headcount.measures.patch_traits import CLASSES as PATCH_CLASSES
+from headcount.measures.traits import CLASSES
 from headcount.models import Loaded
 from headcount.pages import write_report
 from headcount.results import Analysis
+from headcount.testing import Patches, Planted, planted_model
+from headcount.testing.patches import drawn_images
 from headcount.vocabulary import ROLES, TEXTS, distinct, ink_on, traits_of
 from headcount.vocabulary.colours import apart
 from tests import saved
@@ -33,18 +39,6 @@ class Marks(Trait):
 
     def has(self, piece: str) -> bool:
         return is_punctuation(piece)
-
-
-class Own(Trait):
-    """The query's own text of a pair."""
-
-    name, letter, target = "own", "o", "its own text"
-
-    def keys(self, sides: Sides, rows: slice, queries: slice) -> Tensor:
-        number_BN = sides.segment_BN
-        assert number_BN is not None
-        own_BQK = number_BN[rows, queries, None] == number_BN[rows, None]
-        return own_BQK & (number_BN[rows].amax(1) > 0)[:, None, None]
 
 
 @pytest.fixture(scope="module")
@@ -68,19 +62,50 @@ LOW = headcount.Options(
 )
 
 
+def alone(name: str) -> type[Trait]:
+    """One of our traits under another name, so that it is measured as a plug-in's."""
+    said = {"name": f"{name}_alone", "letter": chr(ord("α") + [*TRAIT_CLASSES.own].index(name))}
+    return type("Alone", (TRAIT_CLASSES[name],), said | {"target": "it", "__module__": __name__})
+
+
+def compare(found: Analysis, names: Iterable[str], columns: Sequence[str] = SAME) -> None:
+    for name in names:
+        its, ours = (rows_of(found, each).loc[:, [*columns]] for each in (f"{name}_alone", name))
+        assert (ours["cases"] > 0).all()
+        pd.testing.assert_frame_equal(its, ours, rtol=1e-5)
+
+
 @pytest.mark.slow
-def test_the_queries_own_text_has_the_numbers_of_our_segments(bert: Loaded) -> None:
-    """A class that depends on the query, in both halves, with chance, position and the test."""
+def test_our_classes_have_the_numbers_of_the_pass_that_measures_them_together(bert: Loaded) -> None:
+    """Also one that depends on the query, in both halves, with chance, position and the test."""
     texts = [sentence.text for sentence in headcount.Corpus(SAMPLE, limit=60)]
     pairs = [headcount.Sentence(a, target=b) for a, b in zip(texts[::2], texts[1::2], strict=True)]
-    found = headcount.analyze(bert, headcount.Corpus(pairs, pairs=True), LOW, traits=[Own])
-    pd.testing.assert_frame_equal(rows_of(found, "own"), rows_of(found, "segment"), rtol=1e-5)
+    asked = [each.name for each in CLASSES]
+    corpus = headcount.Corpus(pairs, pairs=True)
+    compare(headcount.analyze(bert, corpus, LOW, traits=[*map(alone, asked)]), asked)
 
 
-def test_marks_have_the_numbers_of_our_punctuation_in_a_causal_model(gpt2: Loaded) -> None:
+def test_they_have_in_a_causal_model(gpt2: Loaded) -> None:
     texts = [each.text for each in headcount.Corpus(SAMPLE, limit=90) if each.text[0].isalnum()]
-    found = headcount.analyze(gpt2, headcount.Corpus(texts), LOW, traits=[Marks])
-    pd.testing.assert_frame_equal(rows_of(found, "marks"), rows_of(found, "punctuation"), rtol=1e-5)
+    asked = ("first", "punctuation")
+    corpus = headcount.Corpus(texts)
+    compare(headcount.analyze(gpt2, corpus, LOW, traits=[Marks, *map(alone, asked)]), asked)
+
+
+@pytest.mark.slow
+def test_they_have_on_images() -> None:
+    """Position is another null there, since what is beside a patch is so in two dimensions."""
+    program = Patches((Planted(Head("encoder.self", 0, 1), "row", "needed", 1, 1, 3.0),), 2)
+    corpus = headcount.Corpus.from_sentences(drawn_images(program, 60))
+    asked = [each.name for each in PATCH_CLASSES]
+    model = planted_model(program, "patches")
+    found = headcount.analyze(model, corpus, LOW, traits=[*map(alone, asked)])
+    compare(found, asked, ("share", "cases", "units", "chance"))
+
+
+def test_ours_are_not_measured_twice(gpt2: Loaded) -> None:
+    found = headcount.analyze(gpt2, headcount.Corpus(SAMPLE, limit=5), LOW, traits=["first"])
+    assert not found.record.further and "|further:" not in found.record.signature
 
 
 @pytest.mark.slow

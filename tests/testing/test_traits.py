@@ -1,29 +1,18 @@
-"""Our own classes of keys, written as traits, run the checks that plug-ins run.
+"""Our own traits of weights run the checks that plug-ins run.
 
-That they have the numbers of ours is shown in `tests/measures/test_key_classes.py`.
+That the pass that measures them together has the numbers of each class by itself is shown in
+`tests/measures/test_key_classes.py`.
 """
 
 from collections.abc import Callable
 
 import pytest
-import torch
-from torch import Tensor
 
 from headcount.corpora.spelling import is_punctuation
-from headcount.measures import Sides, Trait
+from headcount.measures import TRAIT_CLASSES, Trait
 from headcount.testing import Outcome, parametrize
-
-
-class Start(Trait):
-    """It gives its weight to the first token of the text."""
-
-    name, letter, target = "start", "1", "the first token of the text"
-
-    def keys(self, sides: Sides, rows: slice, queries: slice) -> Tensor:
-        is_token_BK = sides.keys.is_token_BN[rows]
-        is_first_BK = is_token_BK & (torch.arange(is_token_BK.shape[1]) == 0)
-        num_queries = len(range(*queries.indices(sides.queries.ids_BN.shape[1])))
-        return is_first_BK[:, None].expand(-1, num_queries, -1)
+from headcount.testing.trait_checks import OF_OURS
+from headcount.vocabulary import SOUND
 
 
 class Marks(Trait):
@@ -41,7 +30,12 @@ def test_a_class_of_words(check: Callable[[], Outcome]) -> None:
     check()
 
 
-@pytest.mark.once
-@parametrize(Start, looks="first")
-def test_a_class_of_places(check: Callable[[], Outcome]) -> None:
+@pytest.mark.once("found")
+@parametrize(*(TRAIT_CLASSES[name] for name in OF_OURS))
+def test_ours(check: Callable[[], Outcome]) -> None:
     check()
+
+
+def test_all_of_ours_are_checked_but_those_of_sound() -> None:
+    assert {*TRAIT_CLASSES.own} - {*OF_OURS} == {"frames_near"}
+    assert TRAIT_CLASSES["frames_near"].takes == (SOUND,)

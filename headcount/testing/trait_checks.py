@@ -123,14 +123,10 @@ class TraitSubject:
     @cached_property
     def program(self) -> Program | Pairs | Patches:
         """One head that looks at the class, and others that look at nothing with a name."""
-        head = Planted(TRUE, self.looks or "punctuation", "needed", 1, 1, 3.0)
-        match self.family:
-            case "patches":
-                return Patches((head,), layers=2)
-            case "pairs":
-                return Pairs((head,), layers=2)
-            case "encoder":
-                return Program((head,), layers=2, site="encoder.self")
+        heads = (Planted(TRUE, self.looks or "punctuation", "needed", 1, 1, 3.0),)
+        if self.family == "encoder":
+            return Program(heads, layers=2, site="encoder.self")
+        return {"pairs": Pairs, "patches": Patches}[self.family](heads, layers=2)
 
     def model(self, which: Which) -> Loaded:
         """A model that reads the examples, of which one head looks at the class, or none does."""

@@ -166,7 +166,7 @@ def classes(given: TraitSubject) -> str:
     for text in differ[:1]:
         expect(False, text)
     share = float(torch.cat(seen).double().mean())
-    number = amount(len(given.words), "word") if given.words else f"{len(given.examples)} examples"
+    number = amount(len(given.words), "word") if given.words else "planted models"
     text = f"{percent(share)} of the keys in texts of {number} are in the class"
     expect(0 < share < 1, f"{text}: give other texts")
     return text

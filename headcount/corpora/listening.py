@@ -86,10 +86,10 @@ class SoundBar:
 
     def show(self) -> None:
         """Draw how far it is, if it has moved."""
-        seconds = (self._before + self._within) // 1000
+        seconds, total = (round(each / 1000) for each in (self._before + self._within, self._all))
         if seconds != self._shown:
             self._shown = seconds
-            self._progress(self._stage, seconds, self._all // 1000)
+            self._progress(self._stage, seconds, total)
 
     def add(self, piece: Recording) -> None:
         """Count a piece of a recording."""

@@ -11,6 +11,7 @@ from .making import save_compact as save_compact
 from .making import save_pruned as save_pruned
 from .saving import save as save
 from .staging import FINETUNED as FINETUNED
+from .staging import Format as Format
 from .staging import claim_artifact as claim_artifact
 from .staging import may_replace as may_replace
 from .staging import state_of as state_of

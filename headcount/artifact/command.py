@@ -119,8 +119,11 @@ class Export(ColumnArguments, TrustOptions, Measuring["models.Loaded", "results.
 
     model: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="PRUNED")]
     """Folder of a compact model."""
+    to: tuple[artifact.Format, ...] = ()
+    """Formats: onnx, gguf (even models, for llama.cpp), torch-export; each in a folder of its
+    name, and compared with the model."""
     onnx: bool = False
-    """Write onnx/model.onnx into the folder."""
+    """The same as --to onnx."""
     cache: bool = False
     """Also write onnx/decoder.onnx, and onnx/encoder.onnx of an encoder-decoder, which generate
     token by token with a cache of keys and values."""
@@ -131,9 +134,16 @@ class Export(ColumnArguments, TrustOptions, Measuring["models.Loaded", "results.
 
     def check(self) -> None:
         """Check everything that needs no model."""
-        if not self.onnx:
-            raise InputError("Expected a format to export to, got none. Add --onnx.")
+        if not self.formats:
+            raise InputError("Expected a format to export to, got none. Add --to onnx.")
+        if self.cache and "onnx" not in self.formats:
+            raise InputError("Expected --to onnx beside --cache, which writes graphs of ONNX.")
         self.check_texts(self.data, self.limit)
+
+    @property
+    def formats(self) -> "list[artifact.Format]":
+        """The formats, each once."""
+        return [*dict.fromkeys([*self.to, *(["onnx"] if self.onnx else [])])]
 
     def prepare(self) -> "models.Loaded":
         """Load the model."""
@@ -144,7 +154,9 @@ class Export(ColumnArguments, TrustOptions, Measuring["models.Loaded", "results.
         data = ReadAs(self.data, self.reading) if self.data else ()
         columns = named_columns(self.columns)
         corpus = artifact.certificate_corpus(read, data, self.limit, columns)
-        return artifact.export(read, self.model, corpus, self.cache)
+        for to in self.formats:
+            found = artifact.export(read, self.model, corpus, self.cache, to)
+        return found
 
     def show(self, read: "models.Loaded", found: "results.Certificate") -> None:
         """Print the comparisons, and where the files are."""
@@ -156,8 +168,9 @@ class Export(ColumnArguments, TrustOptions, Measuring["models.Loaded", "results.
                 "equality with a gated model"
             )
             print_warnings([changed], console)
-        for path in sorted((self.model / artifact.FOLDER).glob("*.onnx")):
-            console.print(f"Saved: {path}")
+        for to in self.formats:
+            for path in sorted((self.model / to).iterdir()):
+                console.print(f"Saved: {path}")
 
 
 @dataclass(frozen=True)

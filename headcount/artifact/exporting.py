@@ -1,4 +1,7 @@
-"""Exporting: the ONNX files in a compact model's folder, checked in ONNX Runtime.
+"""Exporting: a compact model in other formats, in its folder, each run on the same texts.
+
+ONNX is checked in ONNX Runtime, GGUF by transformers, which reads it back, and a program of
+torch.export by torch.
 
 What differs by more than rounding usually does has eight times the room that ONNX Runtime and torch
 need on the dense model, in which zeros take the place of the pruned heads.
@@ -6,7 +9,7 @@ need on the dense model, in which zeros take the place of the pruned heads.
 Steps in ONNX Runtime: the graphs for generation run token by token, and beside `generate`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -20,7 +23,8 @@ from transformers import PreTrainedModel
 
 from headcount.artifact.comparing import Data, Inputs, compare, no_rounding, runner
 from headcount.artifact.further_training import dense_twin
-from headcount.artifact.making import write_head_card
+from headcount.artifact.gguf import check_can_be_gguf, write_gguf
+from headcount.artifact.making import is_plain, write_head_card
 from headcount.artifact.onnx import (
     DECODER,
     ENCODER,
@@ -28,14 +32,16 @@ from headcount.artifact.onnx import (
     PRESENT,
     export_generation,
     export_onnx,
+    export_program,
     onnx_runner,
+    program_runner,
     run_session,
     session,
 )
-from headcount.artifact.staging import replaced
+from headcount.artifact.staging import Format, replaced
 from headcount.core import InputError, ModelError, reason
 from headcount.corpora import TOKEN_TYPES, Corpus
-from headcount.models import Loaded, as_loaded
+from headcount.models import Loaded, as_loaded, load
 from headcount.results import Certificate, Comparison, PruneRecord, weights_sha256
 from headcount.tap import ERRORS, SampleRun, evaluating, tiny_inputs
 
@@ -175,6 +181,8 @@ class _Generating:
 FOLDER, FILE, FORM = "onnx", "model.onnx", "ONNX"
 CACHED = "ONNX with a cache"
 """Name of the graphs for generation in a certificate."""
+GGUF_FILE, GGUF = "model.gguf", "GGUF"
+PROGRAM_FILE, PROGRAM = "model.pt2", "torch.export"
 
 
 def export(
@@ -182,44 +190,65 @@ def export(
     folder: str | Path,
     corpus: Corpus | None = None,
     cache: bool = False,
+    to: Format = "onnx",
 ) -> Certificate:
-    """Write `onnx/model.onnx` into a compact model's folder, if ONNX Runtime agrees with it.
+    """Write a compact model in another format into its folder, if that computes the same.
 
     Args:
         loaded: Model of the folder.
         folder: Folder that `headcount compact` or `prune` wrote; or `finetune`, which writes no
             certificate and no card: then the certificate covers the exported form alone.
         corpus: Texts to compare on; None for a made-up batch.
-        cache: Whether to write graphs for generation, too; see `export_generation`.
+        cache: Whether to write ONNX graphs for generation, too; see `export_generation`.
+        to: The format.
 
     Raises:
-        InputError: If the folder is not a compact model's, or the `onnx` extra is missing.
+        InputError: If the folder is not a compact model's, a package is missing, or the format
+            can't hold such a model.
         ModelError: If the model can't be exported or, with a cache, does not generate text, or if
-            ONNX Runtime computes other numbers.
+            the other format computes other numbers.
     """
     loaded = as_loaded(loaded)
     folder = Path(folder)
     certificate = _certificate_of_now(loaded, folder)
     if (folder / PruneRecord.FILE).exists():
         PruneRecord.read(folder)  # raises before anything is replaced
+    forms = _FORMS[to] if cache or to != "onnx" else {FORM: _forward}
+    if to == "gguf":
+        check_can_be_gguf(loaded, is_plain(folder))
     data = with_types(loaded, Data.of(loaded, corpus))
-    with replaced(folder / FOLDER) as staging:
+    with replaced(folder / to) as staging:
         comparisons = [
             form(loaded, staging, data, partial(_of_dense, form, loaded, data))
-            for form in (_forward, *([_generation] if cache else []))
+            for form in forms.values()
         ]
         for comparison in comparisons:
             comparison.check_equal()
-        _write_certificate(
-            folder, certificate.without(FORM).without(CACHED)
-        )  # if killed here, neither file is certified
-    certificate = certificate.without(CACHED).joined(comparisons)
+        for name in _FORMS[to]:
+            certificate = certificate.without(name)
+        _write_certificate(folder, certificate)  # if killed here, neither file is certified
+    certificate = certificate.joined(comparisons)
     _write_certificate(folder, certificate)
     return certificate
 
 
 _Form = Callable[[Loaded, Path, Data, Callable[[], float]], Comparison]
 """Exports a model into a folder and compares it, with a measure of rounding."""
+
+
+def _gguf(loaded: Loaded, folder: Path, data: Data, rounding: Callable[[], float]) -> Comparison:
+    write_gguf(loaded, folder / GGUF_FILE)
+    again = load(folder / GGUF_FILE, dtype=str(loaded.model.dtype).removeprefix("torch.")).model
+    reference, others = ("reloaded", runner(loaded.model)), {GGUF: runner(again)}
+    return compare(reference, others, data, loaded.model.dtype, rounding=rounding)[0]
+
+
+def _program(loaded: Loaded, folder: Path, data: Data, rounding: Callable[[], float]) -> Comparison:
+    path = folder / PROGRAM_FILE
+    (inputs,) = with_types(loaded, Data([tiny_inputs(loaded.model)])).batches
+    export_program(loaded.model, inputs, path)
+    reference, others = ("reloaded", runner(loaded.model)), {PROGRAM: program_runner(path, inputs)}
+    return compare(reference, others, data, loaded.model.dtype, rounding=rounding)[0]
 
 
 def _forward(loaded: Loaded, folder: Path, data: Data, rounding: Callable[[], float]) -> Comparison:
@@ -235,6 +264,14 @@ def _generation(
 ) -> Comparison:
     export_generation(loaded, folder)
     return compare_generation(loaded, folder, data, ("reloaded", CACHED), rounding)[0]
+
+
+_FORMS: Mapping[Format, Mapping[str, _Form]] = {
+    "onnx": {FORM: _forward, CACHED: _generation},
+    "gguf": {GGUF: _gguf},
+    "torch-export": {PROGRAM: _program},
+}
+"""How each format is written and compared, by the name of the form in a certificate."""
 
 
 def _of_dense(form: _Form, loaded: Loaded, data: Data) -> float:

@@ -119,7 +119,7 @@ def certify(
     gated = ("gated", gated_runner(dense, plan))
     others = {"compact": runner(model), "reloaded": runner(reloaded)}
     if is_plain(staging) and not is_spread(model):
-        stock = getattr(transformers, auto_class_of(model))
+        stock: Any = getattr(transformers, auto_class_of(model))
         plain = stock.from_pretrained(staging, dtype=model.dtype).to(model.device).eval()
         others["stock"] = runner(plain)
     steps = partial(progress, "certificate")

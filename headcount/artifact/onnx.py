@@ -99,6 +99,44 @@ def write_onnx(
         ) from error
 
 
+def export_program(model: PreTrainedModel, inputs: Inputs, path: Path) -> None:
+    """Write the model's forward as a program of torch.export.
+
+    Args:
+        model: Model to export.
+        inputs: Batch of two rows or more; its sizes stay dynamic.
+        path: File to write.
+
+    Raises:
+        ModelError: If the model can't be exported; the message says why.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    dynamic = tuple(_axes(name, tensor) for name, tensor in inputs.items())
+    try:
+        with evaluating(model), torch.no_grad(), _quiet():
+            module = _Forward(model, list(inputs))
+            made = torch.export.export(
+                module, tuple(inputs.values()), dynamic_shapes=(dynamic,), strict=False
+            )
+            torch.export.save(made, path)
+    except (RuntimeError, ValueError) as error:  # of the tracer, and of its constraints
+        raise ModelError(
+            f"{type(model).__name__} could not be exported by torch.export: "
+            f"{str(error).splitlines()[0]}"
+        ) from error
+
+
+def program_runner(path: Path, inputs: Inputs) -> Run:
+    """A runner for a program of torch.export.
+
+    Args:
+        path: The file.
+        inputs: Inputs that it takes, in their order.
+    """
+    program, names = torch.export.load(path).module(), list(inputs)
+    return lambda sample: list(program(*(sample.batch[name] for name in names)))
+
+
 def session(path: Path, threads: int = 0) -> Any:
     """An ONNX file in ONNX Runtime on the CPU.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from glob import escape
 from pathlib import Path
 from shutil import rmtree
-from typing import final
+from typing import Literal, final
 
 from headcount.core import (
     MODEL_FILES,
@@ -33,6 +33,9 @@ from headcount.core import (
     write_json,
 )
 from headcount.results import FinetuneRecord
+
+Format = Literal["onnx", "gguf", "torch-export"]
+"""What a model can be exported to; also the name of the folder inside its own."""
 
 REPLACES = "replaces the model in its folder"
 """Second line in the mark of a state: the run may replace a model, also once it is resumed."""

@@ -5,13 +5,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from shutil import copytree
 
+import gguf
 import onnx
 import onnxruntime
 import pytest
 from safetensors.torch import load_file, save_file
+from transformers import LlamaConfig, LlamaForCausalLM
 
-from headcount.core import ModelError
+from headcount.artifact import certificate_corpus, save_compact
+from headcount.core import ModelError, Plan
+from headcount.models import Loaded
 from headcount.results import Certificate, Comparison
+from tests import tiny, tiny_tokenizers
 from tests.cli.conftest import headcount, run
 
 
@@ -120,6 +125,52 @@ def test_a_model_that_learned_on(
 
 def test_refusals(bert: Path, tmp_path: Path) -> None:
     status, _, errors = headcount("export", bert)
-    assert status == 2 and "Add --onnx" in errors
+    assert status == 2 and "Add --to onnx" in errors
     status, _, errors = headcount("export", bert, "--onnx")
     assert status == 2 and "Expected the folder of a compact model, but" in errors
+    status, _, errors = headcount("export", bert, "--to", "gguf", "--cache")
+    assert status == 2 and "Expected --to onnx beside --cache" in errors
+    out = compact(bert, tmp_path, {"encoder.self": {"0": [0, 2]}})
+    status, _, errors = headcount("export", out, "--to", "gguf")
+    assert status == 2 and "Expected a model of a type out of llama" in errors
+    assert not (out / "gguf").exists()
+
+
+def even_llama(folder: Path, kept: dict[int, tuple[int, ...]]) -> Path:
+    """A Llama with a tokenizer, two of three heads of each group, and fewer neurons."""
+    tokenizer = tiny_tokenizers.byte_level("gpt2")
+    sizes = {"hidden_size": 48, "intermediate_size": 24, "num_hidden_layers": 2, "head_dim": 8}
+    heads = {"num_attention_heads": 6, "num_key_value_heads": 2, "rms_norm_eps": 1e-5}
+    config = LlamaConfig(vocab_size=len(tokenizer) + 3, **sizes, **heads)
+    model = tiny.seeded(LlamaForCausalLM(config)).eval()
+    loaded = Loaded(model, tokenizer, "tiny")
+    plan = Plan({"decoder.self": kept}, neurons={"decoder.mlp": dict.fromkeys((0, 1), (0, 5, 9))})
+    save_compact(loaded, plan, folder / "small", certificate_corpus(loaded, limit=5))
+    return folder / "small"
+
+
+def test_an_even_llama_in_every_format(tmp_path: Path) -> None:
+    """llama.cpp's file is read back by transformers, and all compute the same."""
+    out = even_llama(tmp_path, {0: (0, 1, 4, 5), 1: (0, 2, 3, 4)})
+    status, output, errors = headcount("export", out, "--to", "gguf", "torch-export", "--limit", 7)
+    assert status == 0, errors
+    for form in ("GGUF", "torch.export"):
+        assert f"{form} and reloaded differ by at most" in output
+    found = Certificate.read(out).comparisons
+    forms = ["compact", "reloaded", "stock"]
+    exported = ["GGUF and reloaded", "torch.export and reloaded"]
+    assert [each.what for each in found] == [*(f"{form} and gated" for form in forms), *exported]
+    read = gguf.GGUFReader(out / "gguf/model.gguf")
+    assert int(read.fields["llama.attention.head_count"].contents()) == 4
+    assert int(read.fields["llama.feed_forward_length"].contents()) == 3
+    assert {each.tensor_type.name for each in read.tensors} == {"F32"}
+    stock = LlamaForCausalLM.from_pretrained(out / "gguf", gguf_file="model.gguf")
+    assert stock.config.num_attention_heads == 4 and stock.config.head_dim == 8
+    assert headcount("export", out, "--to", "torch-export", "--limit", 3)[0] == 0
+    assert [each.what for each in Certificate.read(out).comparisons][3:] == exported
+
+
+def test_an_uneven_llama_is_no_gguf(tmp_path: Path) -> None:
+    out = even_llama(tmp_path, {0: (0, 1, 3, 4), 1: (0, 1, 2, 3, 4, 5)})
+    status, _, errors = headcount("export", out, "--to", "gguf")
+    assert status == 2 and "Prune with --even" in errors

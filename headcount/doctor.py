@@ -7,6 +7,7 @@ from typing import final
 
 import torch
 
+from headcount.cache import able_in_words
 from headcount.core import (
     OURS,
     InputError,
@@ -49,7 +50,7 @@ class Finding:
     @property
     def is_required(self) -> bool:
         """Whether nothing can be measured if this does not work."""
-        optional = ("unseen attention", "output projections", "certificate", "compaction")
+        optional = ("unseen attention", "output projections", "certificate", "compaction", "cache")
         return self.subject not in optional and not self.subject.startswith("plug-in ")
 
 
@@ -72,7 +73,7 @@ def diagnose(
     findings.append(Finding("loading", True, what))
     if (folder := Path(name)).joinpath(Certificate.FILE).exists():
         findings.append(_certificate(folder))
-    checks = [_attention, _kernel, _unseen, _projections, _compaction, _tokenizer, _words]
+    checks = [_attention, _kernel, _unseen, _projections, _compaction, _cache, _tokenizer, _words]
     if not inputs_of(loaded.model).is_text:
         checks[-2:] = [_inputs]
     for check in checks:
@@ -209,6 +210,11 @@ def _compaction(loaded: Loaded) -> Iterator[Finding]:
     else:
         yield Finding("compaction", True, "heads can be cut out: prune, compact")
         yield Finding("pruning", True, limits(loaded).sentence())
+
+
+def _cache(loaded: Loaded) -> Iterator[Finding]:
+    if loaded.model.can_generate() and [*loaded.heads.counts] == ["decoder.self"]:
+        yield Finding("cache", True, able_in_words(loaded))
 
 
 def _tokenizer(loaded: Loaded) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import tyro
 
-from headcount import artifact, pruning, results, speed, tasks
+from headcount import artifact, numbers, pruning, results, speed, tasks
 from headcount.commands import (
     PLACEHOLDER_CORPUS,
     UPDATES,
@@ -88,7 +88,7 @@ class BudgetArguments:
             self.max_drop,
             self.latency,
             self.speedup,
-            None if self.size is None else pruning.part(self.size),
+            None if self.size is None else numbers.part(self.size),
         )
 
     def to_keep(self, sites: Sequence[str]) -> "pruning.Keep | None":

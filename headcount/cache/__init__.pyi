@@ -1,3 +1,4 @@
+from .groups import able_in_words as able_in_words
 from .groups import check_cache_plan as check_cache_plan
 from .groups import streamable as streamable
 from .judging import Answered as Answered

@@ -3,14 +3,11 @@
 from collections.abc import Iterator
 from math import isnan
 
-from headcount.cache.result import DENSE, NEEDLES, GroupRow, JudgedRow, PlannedCache, few_draws
+from headcount.cache.result import DENSE, FAR, NEEDLES, GroupRow, JudgedRow, PlannedCache, few_draws
 from headcount.core import Block, Document, Heading, Table, Text, amount, size_in_words
 from headcount.numbers import ends, percent
 from headcount.pages import Note
 from headcount.results import RANDOM, find, select
-
-FAR = 8000
-"""Number of tokens at which the size of the cache is stated."""
 
 
 def cache_notes(found: PlannedCache) -> tuple[Note, ...]:
@@ -59,7 +56,12 @@ def cache_document(found: PlannedCache) -> Document:
             Heading("Which groups keep all tokens"),
             Text("The numbers of each layer's key/value groups, with their scores in brackets."),
             Table.of(
-                ("layer", "keep all tokens", "stream"),
+                (
+                    "layer",
+                    "keep all tokens",
+                    "stream",
+                    *["as the model has it"] * _has_stays(found),
+                ),
                 _layers(found),
                 "Groups that keep all tokens, and others",
             ),
@@ -81,7 +83,28 @@ def _chosen(found: PlannedCache) -> str:
         f"Of the {amount(num, 'key/value group')} of {record.model}, {streaming} "
         f"({percent(streaming / num)}) keep the first "
         f"{record.sink} and the last {amount(record.recent, 'token')} only (they stream): "
-        f"{which}.{scored}"
+        f"{which}.{_asked(found, streaming)}{scored}"
+    )
+
+
+def _asked(found: PlannedCache, streaming: int) -> str:
+    """How the budget led to the number of groups that stream."""
+    record = found.record
+    if not record.budget:
+        return ""
+    able = f"{streaming} of the {amount(record.able, 'group')} that can stream"
+    text = f" {record.budget} streams {able}"
+    if record.budget.startswith("--stream"):
+        return f"{text} ({percent(streaming / record.able)})."
+    if not record.tried:
+        return f"{text}, the fewest that make the cache so small."
+    tried = ", ".join(
+        f"{each.streaming} lose up to {max(0.0, 100 * each.drop):.0f}"
+        for each in sorted(record.tried, key=lambda each: each.streaming)
+    )
+    return (
+        f"{text}: the most by which no more needles are lost, by the upper end of the 95 % "
+        f"interval. In the texts that score groups, {tried} points."
     )
 
 
@@ -100,7 +123,7 @@ def _saved(found: PlannedCache) -> str:
         if record.able < len(found.groups):
             able = f"the cache of the {amount(record.able, 'group')} that could stream"
         return f"At {FAR:,} tokens {able} is {percent(left)} as large."
-    at = min(FAR, size.longest or FAR)
+    at = size.far
     dense, plan = size.of(at), size.of(at, share, kept)
     return (
         f"At {amount(at, 'token')} the cache is {percent(plan / dense)} as large: "
@@ -153,7 +176,8 @@ def _verdict(found: PlannedCache) -> str:
     elif plan.against_random_high < 0:
         better = "worse than chance: choose another --score"
     else:
-        better = "within chance: ask more needles, or choose another --score"
+        more = "ask more needles, or " * (not plan.against_dense_high < 0)
+        better = f"within chance: {more}choose another --score"
     return (
         f"{under} Plans with as many random groups find {percent(random.right)}; the difference "
         "from "
@@ -163,11 +187,12 @@ def _verdict(found: PlannedCache) -> str:
 
 def _fewer(found: PlannedCache, plan: JudgedRow) -> str:
     """What to do about a plan under which less is found than with the whole cache."""
-    fewer = sum(not row.full for row in found.groups) // 2
-    if not (plan.against_dense_high < 0 and fewer):
+    streaming, able = sum(not row.full for row in found.groups), found.record.able
+    if not (plan.against_dense_high < 0 and streaming > 1):
         return ""
-    share = fewer / found.record.able
-    return f" Fewer groups that stream lose less: --stream {share:.2g} streams {fewer}."
+    half, one = streaming // 2, streaming - 1
+    text = f" Fewer groups that stream lose less: --stream {half / able:.2g} streams {half}"
+    return text + ("." if half == one else f", --stream {one / able:.2g} one fewer ({one}).")
 
 
 def _answers(found: PlannedCache, length: int | None, label: str = "") -> Table:
@@ -198,14 +223,30 @@ def _signed(row: JudgedRow, name: str) -> str:
     return f"{mean:+z.0f}{'' if isnan(low) else within}".replace("-", "−")
 
 
-def _layers(found: PlannedCache) -> Iterator[tuple[str, str, str]]:
+STAYS = "as the model has it"
+"""Header of the groups that can't stream, each with the reason."""
+
+
+def _has_stays(found: PlannedCache) -> bool:
+    """Whether some groups could not stream."""
+    return any(row.stays for row in found.groups)
+
+
+def _layers(found: PlannedCache) -> Iterator[tuple[str, ...]]:
     """The groups of each layer."""
     by_layer = dict[int, list[GroupRow]]()
     for row in found.groups:
         by_layer.setdefault(row.layer, []).append(row)
     for layer, rows in by_layer.items():
         full, streaming = (
-            ", ".join(f"{row.group} ({row.score:.2g})" for row in rows if row.full is full)
+            ", ".join(
+                f"{row.group} ({row.score:.2g})"
+                for row in rows
+                if row.full is full and not row.stays
+            )
             for full in (True, False)
         )
-        yield str(layer), full, streaming
+        stay = ", ".join(str(row.group) for row in rows if row.stays)
+        why = next((row.stays for row in rows if row.stays), "")
+        cells = (f"{stay}: {why}" if stay else "",) * _has_stays(found)
+        yield str(layer), full, streaming, *cells

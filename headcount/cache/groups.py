@@ -44,9 +44,28 @@ def streamable(model: AnyModel, anatomy: Anatomy | None = None) -> tuple[Group, 
     return tuple(
         Group(each.layer.layer, index)
         for each in holding_of(whole, anatomy).layers
-        if not _why_not(whole, each)
+        if not why_not(whole, each)
         for index in range(each.num_groups)
     )
+
+
+def able_in_words(model: AnyModel, anatomy: Anatomy | None = None) -> str:
+    """How many groups can stream, and why those of some layers can't.
+
+    Raises:
+        ModelError: for a model whose cache can't stream.
+    """
+    whole, anatomy = examined(model, anatomy)
+    able, holding = streamable(whole, anatomy), holding_of(whole, anatomy)
+    layers = dict[str, list[str]]()
+    for each in holding.layers:
+        if why := why_not(whole, each):
+            layers.setdefault(why, []).append(str(each.layer.layer))
+    number = amount(len(groups_of(holding)), "key/value group")
+    found = f"{len(able)} of {number} can stream (headcount cache)"
+    for why, some in layers.items():
+        found += f"; {'layer' if len(some) == 1 else 'each of the layers'} {', '.join(some)} {why}"
+    return found
 
 
 def check_cache_plan(plan: CachePlan, model: PreTrainedModel, anatomy: Anatomy) -> None:
@@ -67,7 +86,7 @@ def check_cache_plan(plan: CachePlan, model: PreTrainedModel, anatomy: Anatomy) 
         )
     for each in holding.layers:
         number = each.layer.layer
-        if not all(plan.full[number]) and (why := _why_not(model, each)):
+        if not all(plan.full[number]) and (why := why_not(model, each)):
             raise InputError(
                 f"Expected groups that keep all keys now to stream, got some of layer {number}, "
                 f"which {why}. Let its groups be full in the plan."
@@ -108,15 +127,15 @@ def check_can_stream(model: PreTrainedModel, anatomy: Anatomy) -> None:
         )
 
 
-def _why_not(model: PreTrainedModel, held: Held) -> str | None:
-    """Why no group of a layer can stream; None if they can."""
+def why_not(model: PreTrainedModel, held: Held) -> str | None:
+    """Why no group of a layer can stream, such as "keeps the last 512 tokens"; None if they can."""
     layers, number = DynamicCache(config=model.config).layers, held.number
     own = layers[number] if number is not None and number < len(layers) else None
     if own is None:
         return "has no cache of its own"
     if getattr(own, "is_sliding", False):
         window = getattr(own, "sliding_window", None)
-        return f"streams already: it keeps the last {amount(int(window or 0), 'token')}"
+        return f"keeps the last {amount(int(window or 0), 'token')}"
     return None if type(own) is DynamicLayer else f"keeps a {type(own).__name__}, not keys alone"
 
 

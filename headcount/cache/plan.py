@@ -41,6 +41,7 @@ from headcount.core import (
     write_text,
 )
 from headcount.corpora import check_template
+from headcount.numbers import part
 from headcount.skills import SHORTEST
 
 SINK, RECENT = 4, 128
@@ -148,8 +149,16 @@ class CacheOptions:
         InputError: for values that can't be used.
     """
 
-    stream: float = 0.5
-    """Share of the key/value groups that keep the first and the last tokens only."""
+    stream: float | None = None
+    """Share of the key/value groups that keep the first and the last tokens only; 0.5 if no other
+    budget is given."""
+    bytes: str | None = None
+    """Largest share of the whole cache's bytes, such as 60%, at 8,000 tokens or as many as the
+    model takes: as few groups stream as this needs."""
+    max_drop: str | None = None
+    """Largest drop of the share of needles that are found, such as 2% (points), by the upper end of
+    its 95 % interval: as many groups stream as this allows, found by bisection on needles in the
+    texts that score groups."""
     score: ScoreName = "kvpress"
     """What groups with all tokens are chosen by: kvpress's estimate of what far keys weigh, the
     retrieval of needles, the answers to needles in other words, the distance of their output, the
@@ -185,11 +194,7 @@ class CacheOptions:
         check_seed(self.seed)
         check_template(self.chat, self.template)
         check_choice("a score of groups", self.score, ScoreName)
-        if not 0 < self.stream <= 1:
-            raise InputError(
-                f"Expected a share of streaming groups above 0 and at most 1, got {self.stream:g}. "
-                "0.5 lets half of them stream."
-            )
+        self._check_budget()
         for name in ("sink", "recent", "per_length", "needles", "sentences", "draws"):
             least = 2 if name == "per_length" else 1  # intervals are over texts
             if (number := getattr(self, name)) < least:
@@ -209,6 +214,47 @@ class CacheOptions:
                 f"streaming group keeps, got {min(self.lengths):,}. A plan can't be judged on what "
                 "it keeps: give longer texts and --lengths, or a smaller --sink or --recent."
             )
+
+    def _check_budget(self) -> None:
+        given = [
+            f"--{name.replace('_', '-')}"
+            for name in ("stream", "bytes", "max_drop")
+            if getattr(self, name) is not None
+        ]
+        if len(given) > 1:
+            raise InputError(
+                f"Expected one budget out of --stream, --bytes and --max-drop, got "
+                f"{' and '.join(given)}. Leave out all but one."
+            )
+        if self.stream is not None and not 0 < self.stream <= 1:
+            raise InputError(
+                f"Expected a share of streaming groups above 0 and at most 1, got {self.stream:g}. "
+                "0.5 lets half of them stream."
+            )
+        if self.bytes is not None and not 0 < part(self.bytes) < 1:
+            raise InputError(
+                f"Expected a share of the cache's bytes between 0 and 100 %, got {self.bytes}. 60% "
+                "makes it at most 60 % as large."
+            )
+        if self.max_drop is not None and not 0 <= part(self.max_drop) < 1:
+            raise InputError(
+                f"Expected a largest drop from 0 to below 100 % of the needles, got "
+                f"{self.max_drop}. 2% allows to find two in a hundred fewer."
+            )
+
+    @property
+    def budget(self) -> str:
+        """The budget, as the command line takes it."""
+        if self.bytes is not None:
+            return f"--bytes {self.bytes}"
+        if self.max_drop is not None:
+            return f"--max-drop {self.max_drop}"
+        return f"--stream {self.share:g}"
+
+    @property
+    def share(self) -> float:
+        """The share of the groups that stream, if no other budget is given."""
+        return 0.5 if self.stream is None else self.stream
 
     @property
     def window(self) -> tuple[int, int]:

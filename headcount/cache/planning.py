@@ -5,24 +5,36 @@ and plans that stream as many random groups.
 """
 
 import time
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
+from math import inf, isnan
 
 import numpy as np
 from jaxtyping import Float
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from headcount.cache.groups import check_cache_plan, grid, groups_of, plan_where, streamable
+from headcount.cache.groups import (
+    check_cache_plan,
+    grid,
+    groups_of,
+    plan_where,
+    streamable,
+    why_not,
+)
 from headcount.cache.holding import holding_of
 from headcount.cache.judging import ROWS, answered, judged
 from headcount.cache.plan import RECENT, SINK, CacheOptions, CachePlan, Group
 from headcount.cache.questions import Questions
 from headcount.cache.result import (
     DENSE,
+    NEEDLES,
     CachePlanRecord,
     CacheSize,
     GroupRow,
     PlannedCache,
+    TriedDrop,
     few_draws,
 )
 from headcount.cache.scores import GroupScores
@@ -39,9 +51,10 @@ from headcount.core import (
 )
 from headcount.corpora import Corpus
 from headcount.models import Loaded, as_loaded, check_memory, revision, signature
+from headcount.numbers import part, percent
 from headcount.results import RANDOM
 from headcount.speed import cache_record, parameter_bytes
-from headcount.statistics import few_clusters
+from headcount.statistics import FEWEST_CLUSTERS, few_clusters
 from headcount.tap import Anatomy, AnyModel, examined
 
 
@@ -79,16 +92,23 @@ def plan_cache(
     check_memory(loaded, max(options.lengths), advice="Give smaller --lengths", at_once=at_once)
     scores = GroupScores(loaded, lines[:half], options, progress)
     score_G = scores.of(options.score)
-    plan = cut(loaded, score_G, options)
-    plans = [(options.score, plan), *((RANDOM, each) for each in random_plans(loaded, options))]
+    number, tried = _within(loaded, score_G, options, lines[:half], progress)
+    plan = cut(loaded, score_G, options, number)
+    drawn = random_plans(loaded, options, number)
+    plans = [(options.score, plan), *((RANDOM, each) for each in drawn)]
     found = {DENSE: [answered(loaded, asked, None, partial(progress, DENSE))]}
     for name, each in plans:
         steps = partial(progress, f"under the plan: {name}")
         found.setdefault(name, []).append(answered(loaded, asked, each, steps))
     streams = set(plan.streaming)
     groups = zip(plan.groups, score_G.tolist(), strict=True)
-    rows = tuple(GroupRow(*group, score, group not in streams) for group, score in groups)
-    record = _record(loaded, texts, options, scores, rows, questions, time.time() - begun)
+    stays = _stays(loaded)
+    rows = tuple(
+        GroupRow(*group, score, group not in streams, stays.get(group.layer, ""))
+        for group, score in groups
+    )
+    seconds = time.time() - begun
+    record = _record(loaded, texts, options, scores, rows, questions, tried, seconds)
     return PlannedCache(record, rows, tuple(judged(asked, found, options.seed)))
 
 
@@ -99,6 +119,7 @@ def _record(
     scores: GroupScores,
     rows: Sequence[GroupRow],
     questions: Questions,
+    tried: tuple[TriedDrop, ...],
     seconds: float,
 ) -> CachePlanRecord:
     """What the tables do not hold."""
@@ -109,7 +130,9 @@ def _record(
             loaded,
             texts.sha256(),
             score=options.score,
-            stream=options.stream,
+            stream=None if options.bytes or options.max_drop else options.share,
+            bytes=options.bytes,
+            max_drop=options.max_drop,
             window="+".join(map(str, options.window)),
             scored=",".join(map(str, options.scored)),
             lengths=",".join(map(str, options.lengths)),
@@ -140,6 +163,8 @@ def _record(
         cut=max(row.score for row in rows if not row.full),
         found=found,
         asked=asked,
+        budget=options.budget,
+        tried=tried,
         size=size_of(loaded),
         start=tuple(loaded.encoder().tokenizer.convert_ids_to_tokens(list(questions.hay.start))),
     )
@@ -197,7 +222,102 @@ def plan_of(found: PlannedCache) -> CachePlan:
     return CachePlan(full, record.sink, record.recent, record.revision)
 
 
-def cut(loaded: Loaded, score_G: Float[np.ndarray, " group"], options: CacheOptions) -> CachePlan:
+def _within(
+    loaded: Loaded,
+    score_G: Float[np.ndarray, " group"],
+    options: CacheOptions,
+    lines: Sequence[str],
+    progress: Progress,
+) -> tuple[int, tuple[TriedDrop, ...]]:
+    """How many groups stream within the budget, and what was tried to find that.
+
+    Raises:
+        InputError: if no number of groups meets the budget; the error says what comes nearest.
+    """
+    able = len(_able(loaded))
+    if options.bytes is not None:
+        return _small_enough(loaded, options, able), ()
+    if options.max_drop is None:
+        return max(1, round(options.share * able)), ()
+    return _good_enough(loaded, score_G, options, lines, progress)
+
+
+def _small_enough(loaded: Loaded, options: CacheOptions, able: int) -> int:
+    """The fewest groups with which the cache is at most as large as wanted."""
+    assert options.bytes is not None
+    wanted, size, kept = part(options.bytes), size_of(loaded), sum(options.window)
+    if size is None:
+        raise InputError(
+            f"Expected a model whose cache can be measured for --bytes, got {loaded.name}. Give "
+            "--stream instead."
+        )
+    whole = size.of(size.far)
+    for number in range(1, able + 1):
+        if size.of(size.far, number / able, kept) <= wanted * whole:
+            return number
+    least = size.of(size.far, 1.0, kept) / whole
+    raise InputError(
+        f"Expected --bytes of at least {percent(least)}, which the cache of "
+        f"{amount(size.far, 'token')} takes with all {amount(able, 'group')} streaming, got "
+        f"{options.bytes}. Give a larger share, or a smaller --recent."
+    )
+
+
+def _good_enough(
+    loaded: Loaded,
+    score_G: Float[np.ndarray, " group"],
+    options: CacheOptions,
+    lines: Sequence[str],
+    progress: Progress,
+) -> tuple[int, tuple[TriedDrop, ...]]:
+    """The most groups with which no more needles are lost than allowed, by bisection.
+
+    The questions that search are in the texts that score groups, so that others judge the plan.
+    """
+    assert options.max_drop is not None
+    most, able = part(options.max_drop), len(_able(loaded))
+    asked = Questions(loaded, lines, replace(options, seed=options.seed + 1)).all
+    if len(asked) < FEWEST_CLUSTERS:
+        raise InputError(
+            f"Expected at least {FEWEST_CLUSTERS} texts for --max-drop, since fewer say nothing of "
+            f"a drop's interval, got {len(asked)}. Give a larger --per-length."
+        )
+    dense = answered(loaded, asked, None, partial(progress, "search: dense"))
+    tried = dict[int, float]()
+
+    def drop(number: int) -> float:
+        steps = partial(progress, f"search: {amount(number, 'group')} streaming")
+        found = answered(loaded, asked, cut(loaded, score_G, options, number), steps)
+        rows = judged(asked, {DENSE: [dense], options.score: [found]}, options.seed)
+        row = next(each for each in rows if (each.plan, each.kind) == (options.score, NEEDLES))
+        tried[number] = inf if isnan(row.against_dense_low) else -row.against_dense_low
+        return tried[number]
+
+    number = bisect_right(range(1, able + 1), most, key=drop)
+    found = tuple(TriedDrop(*each) for each in tried.items())
+    if not number:
+        raise InputError(
+            f"Expected a plan under which at most {percent(most)} fewer needles are found, by the "
+            f"upper end of the interval, got up to {percent(tried[min(tried)])} with "
+            f"{amount(min(tried), 'group')} streaming. Ask more needles (--per-length), which "
+            "narrows the interval, or allow more."
+        )
+    return number, found
+
+
+def _stays(loaded: Loaded) -> dict[int, str]:
+    """Why no group of a layer can stream, by the numbers of such layers."""
+    layers = holding_of(loaded.model, loaded.anatomy).layers
+    found = {each.layer.layer: why_not(loaded.model, each) for each in layers}
+    return {layer: why for layer, why in found.items() if why}
+
+
+def cut(
+    loaded: Loaded,
+    score_G: Float[np.ndarray, " group"],
+    options: CacheOptions,
+    number: int | None = None,
+) -> CachePlan:
     """The plan in which groups with the lowest scores stream; equal ones in a random order.
 
     Groups that already stream, and those without a cache of their own, are not counted.
@@ -206,6 +326,7 @@ def cut(loaded: Loaded, score_G: Float[np.ndarray, " group"], options: CacheOpti
         loaded: the model.
         score_G: scores of all groups, in order.
         options: the share that streams, and what a streaming group keeps.
+        number: number of groups that stream, in place of the share.
 
     Raises:
         ModelError: if no group keeps all tokens now.
@@ -215,7 +336,7 @@ def cut(loaded: Loaded, score_G: Float[np.ndarray, " group"], options: CacheOpti
     able = _able(loaded)
     random = np.random.default_rng(options.seed)
     order = np.lexsort((random.random(len(able)), levels([scores[group] for group in able])))
-    lowest = order[: max(1, round(options.stream * len(able)))]
+    lowest = order[: max(1, round(options.share * len(able))) if number is None else number]
     return plan_for_cache(
         loaded, [able[number] for number in lowest], *options.window, loaded.anatomy
     )
@@ -245,9 +366,11 @@ def _left(unable: int) -> Iterator[str]:
         )
 
 
-def random_plans(loaded: Loaded, options: CacheOptions) -> Iterator[CachePlan]:
-    """Plans under which as many random groups stream."""
+def random_plans(
+    loaded: Loaded, options: CacheOptions, number: int | None = None
+) -> Iterator[CachePlan]:
+    """Plans under which as many random groups stream: a number of them, or the options' share."""
     random = np.random.default_rng((options.seed, 1))  # not the draw of the score `random`
-    number = len(groups_of(holding_of(loaded.model, loaded.anatomy)))
-    drawn = (cut(loaded, random.random(number), options) for _ in range(options.draws))
+    groups = len(groups_of(holding_of(loaded.model, loaded.anatomy)))
+    drawn = (cut(loaded, random.random(groups), options, number) for _ in range(options.draws))
     yield from paced(drawn, options.draws, "draws", held=True)

@@ -25,6 +25,8 @@ class GroupRow:
     """Its score; groups with higher ones keep all tokens."""
     full: bool
     """Whether it keeps all the tokens that the model lets it keep."""
+    stays: str = ""
+    """Why it could not stream; empty for a group that could."""
 
 
 ENOUGH_DRAWS = 5
@@ -75,6 +77,10 @@ class JudgedRow:
     """Number of questions."""
 
 
+FAR = 8000
+"""Number of tokens at which the size of the cache is stated."""
+
+
 @final
 @dataclass(frozen=True)
 class CacheSize:
@@ -93,6 +99,11 @@ class CacheSize:
     """Parts of the cache, by the window of their layers."""
     longest: int | None = None
     """Largest number of tokens of a text; None if the model states none."""
+
+    @property
+    def far(self) -> int:
+        """Number of tokens at which the size is stated: 8,000, or as many as the model takes."""
+        return min(FAR, self.longest or FAR)
 
     def of(self, tokens: int, streaming: float = 0.0, kept: int = 0) -> int:
         """Bytes of one text's cache.
@@ -113,6 +124,17 @@ class CacheSize:
                 held = (1 - streaming) * tokens + streaming * min(tokens, kept)
                 found += part.bytes_per_token * held
         return round(found)
+
+
+@final
+@dataclass(frozen=True)
+class TriedDrop:
+    """A number of streaming groups that a search tried."""
+
+    streaming: int
+    """The number."""
+    drop: float
+    """Upper end of the 95 % interval by which fewer needles are found, as a share of them."""
 
 
 @final
@@ -146,6 +168,10 @@ class CachePlanRecord(ModelRecord):
     """Number of needles that it was asked for."""
     start: tuple[str, ...]
     """Tokens in front of every text; none for many models."""
+    budget: str = omitted("")
+    """The budget, as the command line takes it; empty in records from before version 0.4."""
+    tried: tuple[TriedDrop, ...] = omitted(())
+    """What a search for the largest drop tried, in order."""
     size: CacheSize | None = omitted(None)
     """What the cache takes; None in records from before version 0.4."""
 

@@ -9,6 +9,7 @@ from .texts import listed as listed
 from .texts import nats as nats
 from .texts import of as of
 from .texts import ordinal as ordinal
+from .texts import part as part
 from .texts import percent as percent
 from .texts import points as points
 from .texts import probability as probability

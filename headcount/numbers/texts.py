@@ -3,6 +3,8 @@
 import math
 from collections.abc import Callable
 
+from headcount.core import InputError
+
 Real = int | float
 
 UNKNOWN = "–"
@@ -203,3 +205,19 @@ def ends(low: Real, high: Real, write: Callable[[Real], str]) -> str:
 
 def _signless_zero(value: Real, digits: int) -> str:
     return f"{value:.{digits}f}".replace("-", "−")
+
+
+def part(text: str) -> float:
+    """A number, or a percentage as a share of 1.
+
+    >>> part("80%"), part("0.8")
+    (0.8, 0.8)
+
+    Raises:
+        InputError: For anything else.
+    """
+    number, is_share = text.strip().removesuffix("%"), text.strip().endswith("%")
+    try:
+        return float(number) / 100 if is_share else float(number)
+    except ValueError:
+        raise InputError(f"Expected a number or a percentage such as 80%, got {text!r}.") from None

@@ -6,7 +6,6 @@ from .budget import share as share
 from .budget_spec import TIMING as TIMING
 from .budget_spec import BudgetSpec as BudgetSpec
 from .budget_spec import Keep as Keep
-from .budget_spec import part as part
 from .command import TrialArguments as TrialArguments
 from .command import check_calibration as check_calibration
 from .compensation import Compensation as Compensation

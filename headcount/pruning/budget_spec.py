@@ -10,7 +10,7 @@ from math import inf, isfinite
 from typing import SupportsIndex, final
 
 from headcount.core import InputError
-from headcount.numbers import percent
+from headcount.numbers import part, percent
 from headcount.speed import Options
 
 Keep = Mapping[str, int] | int
@@ -136,22 +136,6 @@ class BudgetSpec:
             value = part(self.max_drop)
             return value * abs(score) if self.max_drop.rstrip().endswith("%") else value
         return self.max_drop
-
-
-def part(text: str) -> float:
-    """A number, or a percentage as a share of 1.
-
-    >>> part("80%"), part("0.8")
-    (0.8, 0.8)
-
-    Raises:
-        InputError: For anything else.
-    """
-    number, is_share = text.strip().removesuffix("%"), text.strip().endswith("%")
-    try:
-        return float(number) / 100 if is_share else float(number)
-    except ValueError:
-        raise InputError(f"Expected a number or a percentage such as 80%, got {text!r}.") from None
 
 
 def dense(keep: GivenKeep) -> Keep:

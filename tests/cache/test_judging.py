@@ -13,7 +13,7 @@ from scipy import stats
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 import headcount
-from headcount.cache import DENSE, NEEDLES, NEXT
+from headcount.cache import DENSE, NEEDLES, NEXT, able_in_words
 from headcount.cache.judging import Answered, answered, judged
 from headcount.cache.plan import CacheOptions, CachePlan
 from headcount.cache.planning import plan_cache, plan_of
@@ -141,6 +141,15 @@ def _sliding(loaded: Loaded, *kinds: str) -> Loaded:
     return Loaded(tiny.seeded(Qwen2ForCausalLM(config)), loaded.tokenizer, "sliding")
 
 
+def test_which_groups_can_stream_is_said_in_words(loaded: Loaded) -> None:
+    assert able_in_words(loaded) == "4 of 4 key/value groups can stream (headcount cache)"
+    kinds = ("sliding_attention", "full_attention", "sliding_attention")
+    assert able_in_words(_sliding(loaded, *kinds)) == (
+        "2 of 6 key/value groups can stream (headcount cache); each of the layers 0, 2 keeps the "
+        "last 50 tokens"
+    )
+
+
 @pytest.mark.slow
 def test_layers_that_stream_already_stay_as_they_are(loaded: Loaded) -> None:
     sliding = _sliding(loaded, "sliding_attention", "full_attention")
@@ -149,6 +158,11 @@ def test_layers_that_stream_already_stay_as_they_are(loaded: Loaded) -> None:
     assert [row.full for row in found.groups[:2]] == [True, True]
     assert len(plan_of(found).streaming) == 1, "half of the two groups that can stream"
     assert found.record.able == 2
+    assert [row.stays for row in found.groups] == ["keeps the last 50 tokens"] * 2 + [""] * 2
+    said = re.sub(" +", " ", document_of(found).markdown())
+    assert "| layer | keep all tokens | stream | as the model has it |" in said
+    assert "| 0 | | | 0, 1: keeps the last 50 tokens |" in said
+    assert "--stream 0.5 streams 1 of the 2 groups that can stream (50" in said
     assert any("2 groups with a sliding window" in each for each in found.record.warnings)
     said = document_of(found).markdown()
     size = found.record.size

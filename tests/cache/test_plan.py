@@ -109,7 +109,7 @@ def test_layers_with_a_sliding_window_stream_already() -> None:
     model, anatomy = examined.examined("gemma3_text")
     assert streamable(model, anatomy) == (Group(1, 0), Group(1, 1))
     assert plan_for_cache(model, [(1, 1)], 3, 7, anatomy).streaming == (Group(1, 1),)
-    message = "some of layer 2, which streams already: it keeps the last 3 tokens"
+    message = "some of layer 2, which keeps the last 3 tokens"
     with pytest.raises(InputError, match=message):
         plan_for_cache(model, [(2, 0)], 3, 7, anatomy)
 

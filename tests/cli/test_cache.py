@@ -65,8 +65,9 @@ def test_plan_tables_record_and_document(llama: Path, tmp_path: Path) -> None:
     judged = tuple(replace(row, **changed.get(row.plan, {})) for row in found.judged)
     streaming, able = sum(not row.full for row in found.groups), found.record.able
     half = streaming // 2
-    advice = f"lose less: --stream {half / able:.2g} streams {half}."
-    assert streaming > 1 and advice in document_of(replace(found, judged=judged)).markdown()
+    advice = f"lose less: --stream {half / able:.2g} streams {half}, --stream 0.5 one fewer (2)."
+    said = document_of(replace(found, judged=judged)).markdown()
+    assert streaming == 3 and advice in said and "ask more needles" not in said
 
 
 @pytest.mark.slow
@@ -92,6 +93,10 @@ def test_what_cannot_be_planned(llama: Path, bert: Path, tmp_path: Path) -> None
         (llama, (*FEW, "--score", "both", "--scored", 150), "found none. Use --score kvpress"),
         (llama, (*FEW, "--scored", 50), "numbers of tokens from 100 in scored, got 50"),
         (llama, (*FEW, "--score", "retrieval", "--scored", 3000), "Give smaller --scored"),
+        (llama, (*FEW, "--stream", 0.5, "--bytes", "60%"), "got --stream and --bytes"),
+        (llama, (*FEW, "--bytes", "120%"), "between 0 and 100 %, got 120%"),
+        (llama, (*FEW, "--max-drop", "much"), "a percentage such as 80%, got 'much'"),
+        (llama, (*FEW, *NO_NEEDLES, "--bytes", "1%"), "with all 4 groups streaming, got 1%"),
         (llama, (*FEW, "--stream", 0), "above 0 and at most 1, got 0"),
         (llama, (*FEW[3:], *NO_NEEDLES, "--lengths", 3000), "lengths of at most 1,988 tokens"),
         (bert, (*FEW, *NO_NEEDLES), "a model without decoder.self, which keeps no keys"),

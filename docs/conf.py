@@ -13,6 +13,7 @@ from sphinx.ext.napoleon import Config, GoogleDocstring
 
 import headcount
 from headcount import models, pages
+from headcount.atlas import write_atlas
 from headcount.cache import PlannedCache
 
 project = "headcount"
@@ -125,7 +126,7 @@ LARGEST = 1_500_000
 
 
 def draw_gallery(app: Sphinx, error: Exception | None) -> None:
-    """Draw the pages of the results in docs/gallery."""
+    """Draw the pages of the results in docs/gallery, and the atlas of their heads."""
     if error is not None:
         return
     gallery = Path(app.outdir, "gallery")
@@ -136,6 +137,9 @@ def draw_gallery(app: Sphinx, error: Exception | None) -> None:
     for folder in (each.parent for each in gallery.glob("*/cache.json")):
         plan = PlannedCache.read(folder)
         pages.write_documents(plan, pages.document_of(plan), folder, ("svg",))
+    write_atlas(
+        sorted(each.parent for each in gallery.glob("*/run.json")), Path(app.outdir, "atlas")
+    )
     for page in gallery.glob("*/*.html"):
         if page.stat().st_size > LARGEST:
             raise ValueError(f"{page} has {page.stat().st_size:,} bytes")

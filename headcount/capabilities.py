@@ -33,6 +33,7 @@ CAPABILITIES: Registry[Capability] = Registry(
         "report": "headcount.reporting.capability:REPORT",
         "cite": "headcount.reporting.capability:CITE",
         "compare": "headcount.compare.capability:COMPARE",
+        "atlas": "headcount.atlas.capability:ATLAS",
         "reproduce": "headcount.papers.capability:REPRODUCE",
         "check": "headcount.testing.capability:CHECK",
         "doctor": "headcount.reporting.capability:DOCTOR",

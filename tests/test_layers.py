@@ -39,6 +39,7 @@ CAPABILITIES: dict[str, tuple[str, ...]] = {
     "artifact": ("pruning", "training", "speed", "importance", "analysis"),
     "compare": ("analysis", "importance", "pruning", "explanation"),
     "serve": ("analysis", "explanation", "pruning"),
+    "atlas": (),
 }
 """The upper floor: what each capability may import besides the core, and nothing of another's."""
 CAPABILITIES["papers"] = tuple({*CAPABILITIES} - {"serve"})

@@ -455,10 +455,10 @@ def test_one_process_prints_the_record(
 
 def test_commands_declare_what_they_write() -> None:
     none = {"serve", "compact", "export", "report", "compare", "reproduce", "doctor", "demo"}
-    none |= {"sample", "check", "cite"}
+    none |= {"sample", "check", "cite", "atlas"}
     assert {*COMMANDS} - {*RECORDING} == none
     without = {"serve", "evaluate", "prune", "compact", "speed", "export"}
-    without |= {"train", "finetune", "compare", "doctor", "sample", "check", "cite"}
+    without |= {"train", "finetune", "compare", "doctor", "sample", "check", "cite", "atlas"}
     assert {*COMMANDS} - {*TABULAR} == without
 
 

@@ -50,6 +50,7 @@ ELSEWHERE = {
     "sample": "loads no model",
     "report": "loads no model",
     "cite": "loads no model",
+    "atlas": "loads no model",
     "compare": "loads no model",
     "check": "makes tiny models of its own",
 }

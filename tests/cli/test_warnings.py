@@ -52,6 +52,7 @@ QUIET = {
     "train": "counts in its record what it leaves out of its data",
     "serve": "writes no folder",
     "report": "measures nothing: its documents are those of the commands that did",
+    "atlas": "measures nothing: it shows runs, each with its warnings, on their pages",
     "cite": "has no record: it writes for a paper what records say",
     "compare": "has no record: terminal and page read the same comparison",
     "doctor": "writes no folder",

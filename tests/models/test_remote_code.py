@@ -224,7 +224,7 @@ def test_the_flag(tmp_path: Path, asked: list[str], capsys: pytest.CaptureFixtur
     assert not asked and (tmp_path / "marker").exists()
 
 
-WITHOUT_MODEL = {"report", "cite", "compare", "train", "reproduce", "sample", "check"}
+WITHOUT_MODEL = {"report", "cite", "atlas", "compare", "train", "reproduce", "sample", "check"}
 """Commands that load no model that others made, and one whose papers are commands."""
 
 

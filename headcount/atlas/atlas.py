@@ -1,0 +1,114 @@
+"""An atlas: a page for each run, and one page that searches the heads of all of them."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from headcount.atlas.result import AtlasFinding, AtlasHead, AtlasModel, AtlasRecord
+from headcount.core import InputError, write_readable
+from headcount.pages import (
+    Report,
+    fill_template,
+    kinds_data,
+    model_and_data,
+    render,
+    report_view,
+    scores_of,
+)
+from headcount.results import Analysis, read_run
+from headcount.vocabulary import TraitEntry
+
+PAGES = "runs"
+"""Folder of the pages of runs."""
+
+
+def write_atlas(folders: Sequence[Path], out: Path) -> AtlasRecord:
+    """Write the pages of some runs, a page that searches their heads, and `atlas.json`.
+
+    Args:
+        folders: folders of analyses.
+        out: folder of the site.
+
+    Raises:
+        InputError: If there is no folder, one is named twice, a file is missing or damaged, or the
+            site would be written into a run.
+    """
+    if not folders or len({each.resolve() for each in folders}) < len(folders):
+        got = "none" if not folders else "one twice"
+        raise InputError(f"Expected folders of different runs, got {got}. Name each once.")
+    if (out / "run.json").exists():
+        raise InputError(f"Expected a folder for the atlas, got {out}, a run. Name another folder.")
+    runs = [read_run(each) for each in folders]
+    models, kinds = list[AtlasModel](), dict[str, TraitEntry]()
+    for name, run in zip(_names(runs), runs, strict=True):
+        report = report_view(run)
+        page = f"{PAGES}/{re.sub(r'[^a-z0-9]+', '-', name.lower()).strip('-')}.html"
+        models.append(_model(name, page, run, report))
+        kinds |= report.kinds
+        write_readable(out / page, render(report))
+    found = AtlasRecord(models=tuple(models))
+    found.write(out)
+    write_readable(out / "index.html", _page(found, kinds))
+    return found
+
+
+def _names(runs: Sequence[Analysis]) -> list[str]:
+    """Names of runs that differ: the model's, with the texts' or a number where it repeats."""
+    pairs = [model_and_data(run.record) for run in runs]
+    models = Counter(model for model, _ in pairs)
+    names = [model if models[model] == 1 else f"{model} on {data}" for model, data in pairs]
+    again, found = Counter[str](), list[str]()
+    for name in names:
+        again[name] += 1
+        found.append(name if names.count(name) == 1 else f"{name} ({again[name]})")
+    return found
+
+
+def _model(name: str, page: str, run: Analysis, report: Report) -> AtlasModel:
+    scores = scores_of(run.rows, run.stored_columns)
+    last = {site: len(layers) - 1 for site, layers in run.record.sites.items()}
+    return AtlasModel(
+        name=name,
+        page=page,
+        model=run.record.model,
+        model_type=run.record.model_type,
+        corpora=run.record.corpora,
+        signature=run.record.signature,
+        headline=report.opening.headline,
+        heads=tuple(
+            AtlasHead(
+                head=card.head,
+                depth=row.layer / last[row.site] if last[row.site] else 0.0,
+                roles=card.roles,
+                findings=tuple(
+                    AtlasFinding(each.kind, each.verdict, each.text) for each in card.findings
+                ),
+                skill=card.does,
+                worth=card.without,
+                scores={
+                    each: row.values[each] for each in scores if math.isfinite(row.values[each])
+                },
+            )
+            for row, card in zip(run.rows, report.cards, strict=True)
+        ),
+    )
+
+
+def _page(found: AtlasRecord, kinds: Mapping[str, TraitEntry]) -> str:
+    """The page that searches."""
+    return fill_template(
+        "atlas.html.j2",
+        styles=("base.css", "sections.css", "atlas.css"),
+        scripts=("elements.js", "atlas.js"),
+        data={
+            "kinds": kinds_data(kinds.values()),
+            "starts": {key: kind.role.starts for key, kind in kinds.items()},
+            "models": asdict(found)["models"],
+        },
+        package="headcount.atlas",
+        title="Atlas of attention heads",
+        models=found.models,
+    )

@@ -12,8 +12,8 @@ head's share of what all heads add to the answer from the needle more than from 
 forward pass scores all heads on a needle. The null takes, in the same pass, as many tokens of the
 text elsewhere in place of the needle's.
 
-Reference: LOCOS (2026), https://arxiv.org/abs/2607.01002; needles whose question shares no word
-with them: NoLiMa (Modarressi et al., 2025), https://arxiv.org/abs/2502.05167
+Reference: LOCOS (Gema et al., 2026), https://arxiv.org/abs/2607.01002; needles whose question
+shares no word with them: NoLiMa (Modarressi et al., 2025), https://arxiv.org/abs/2502.05167
 Departure: the share of all heads, since logits before the final norm have no scale of their own. A
 needle counts if every token of its answer is the likeliest, so that the answer that is read is the
 one that would be generated. Needles that are answered without the text are left out.

@@ -56,7 +56,7 @@ SKILLS: Mapping[str, SkillEntry] = {
             "adds {} of the answer to a needle that is asked in other words",
             "share of what all heads add to the answer's logit from a needle more than from "
             "elsewhere, where the question shares no word with the needle",
-            "LOCOS, 2026, arXiv:2607.01002, who take the best heads; here a fiftieth",
+            "Gema et al., 2026 (LOCOS), arXiv:2607.01002, who take the best heads; here a fiftieth",
             has_signs=True,
             digits=3,
         ),

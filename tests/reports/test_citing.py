@@ -74,7 +74,7 @@ def test_only_what_was_measured_is_cited() -> None:
     assert told("cache", plan) == ["Streaming"] and plan.record.asked is None
     asked = replace(plan, record=replace(plan.record, asked=20))
     assert told("cache", asked) == ["Streaming", "Retrieval"]
-    assert told("skills", made_skills(["dec.0.0"]))[:2] == ["Retrieval", "Function vector"]
+    assert told("skills", made_skills(["dec.0.0"]))[:2] == ["Retrieval", "Answers"]
     assert told("skills", made_skills(["dec.0.0"], is_found=False))[0] == "Induction"
 
 

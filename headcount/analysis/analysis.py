@@ -1,7 +1,6 @@
 """Analysis, the main job: from a model and a corpus to numbers, roles, examples of every head."""
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -29,10 +28,8 @@ from headcount.analysis.tables import (
     without_words,
 )
 from headcount.core import (
-    OURS,
     HeadTable,
     ModelError,
-    Origin,
     PluginError,
     Progress,
     is_begun,
@@ -57,7 +54,6 @@ from headcount.measures import (
     Totals,
     Trait,
     further_columns,
-    further_measures,
 )
 from headcount.models import (
     Loaded,
@@ -108,8 +104,9 @@ def analyze(
         place = folder or Path(temporary)
         while True:
             try:
-                reads = Reading(loaded, given, options or Options(), place, progress)
-                return _Analyzing(reads, given.failed).analysis()
+                with unchanged(loaded, given.origin, restores=True):
+                    reads = Reading(loaded, given, options or Options(), place, progress)
+                    return _Analyzing(reads, given.failed).analysis()
             except PluginError as error:
                 given = given.without(error)
                 if is_begun(place / "state"):
@@ -140,9 +137,8 @@ class _Analyzing:
     def analysis(self) -> Analysis:
         """Run every step in order."""
         reads = self.reads
-        with self._watched():
-            measuring = partial(self._measure, reads.loaded, "measuring")
-            totals, self.read = reads.timed("measure", measuring)
+        measuring = partial(self._measure, reads.loaded, "measuring")
+        totals, self.read = reads.timed("measure", measuring)
         repeated = reads.timed("induction", lambda: self._repeated(reads.loaded, "induction"))
         found = self._tables(totals, repeated)
         own = without_number(reads.anatomy.heads, found.heads.frame, totals, reads.measures)
@@ -233,15 +229,6 @@ class _Analyzing:
             progress=report,
         )
         return units.measured(reads.units())
-
-    def _watched(self) -> AbstractContextManager[None]:
-        """A block in which plug-ins must leave the model as it is."""
-        reads = self.reads
-        further = (*map(REGISTRY.origin_of, further_measures(reads.measures)),)
-        traits = (TRAIT_CLASSES.origin_of(type(each)) for each in reads.traits)
-        found = dict.fromkeys((*further, *traits, *reads.corpus.link_origins))
-        others = [str(each) for each in found if each != OURS]
-        return unchanged(reads.loaded, Origin(" or ".join(others)) if others else OURS)
 
     def _null(self) -> "_Tables":
         reads = self.reads

@@ -9,7 +9,9 @@ from typing import Any, final
 
 from headcount.analysis.options import Options
 from headcount.core import (
+    OURS,
     ChangedModelError,
+    Origin,
     PluginError,
     Progress,
     is_alone,
@@ -39,6 +41,7 @@ from headcount.measures import (
     entries_of,
     further_measures,
     measure_of_traits,
+    measure_origin,
     measures_of,
 )
 from headcount.models import (
@@ -66,20 +69,43 @@ class Given:
     """A sentence for each thing of a plug-in that failed and is left out."""
 
     def without(self, error: PluginError) -> "Given":
-        """What is left without the thing that failed.
+        """What is left without the thing that failed, or if some changed the model, without any.
 
         Raises:
-            PluginError: The same, if it changed the model, or other processes had to agree.
+            PluginError: The same, if the model is still changed, it is not known what failed, or
+                other processes had to agree.
         """
-        thing = error.thing
-        if thing is None or isinstance(error, ChangedModelError) or not is_alone():
+        out, is_changed = [error.thing], isinstance(error, ChangedModelError)
+        if isinstance(error, ChangedModelError) and error.is_restored:
+            out, is_changed = [thing for thing, _ in self._others], False
+        if None in out or is_changed or not is_alone():
             raise error
+        corpus = self.corpus
+        for each in out:
+            corpus = corpus.without_links(each)
+        left = "It is left out." if len(out) == 1 else "All of them are left out."
         return Given(
-            self.corpus.without_links(thing),
-            tuple(each for each in self.measures if each is not thing),
-            tuple(each for each in self.traits if each is not thing),
-            (*self.failed, f"{error} It is left out."),
+            corpus,
+            tuple(each for each in self.measures if each not in out),
+            tuple(each for each in self.traits if each not in out),
+            (*self.failed, f"{error} {left}"),
         )
+
+    @property
+    def _others(self) -> list[tuple[object, Origin]]:
+        """Everything of plug-ins, and where it is from."""
+        named = [
+            *((each, measure_origin(each)) for each in self.measures),
+            *((each, TRAIT_CLASSES.origin_of(each)) for each in self.traits),
+            *self.corpus.link_sources,
+        ]
+        return [(thing, origin) for thing, origin in named if origin != OURS]
+
+    @property
+    def origin(self) -> Origin:
+        """Which plug-ins may not change the model."""
+        found = dict.fromkeys(str(origin) for _, origin in self._others)
+        return Origin(" or ".join(found)) if found else OURS
 
 
 @final

@@ -32,7 +32,10 @@ class PluginError(InputError):
 
 
 class ChangedModelError(PluginError):
-    """A plug-in changed the model, so that nothing more can be measured on it."""
+    """A plug-in changed the model: nothing more can be measured on it unless it was restored."""
+
+    is_restored: bool = False
+    """Whether the model is again as it was."""
 
     def sentences(self, left: Iterable[str]) -> tuple[str, ...]:
         """What a record says of it, and of what was left to measure, by its names."""

@@ -199,9 +199,9 @@ class Corpus:
         return of_keys | {each.name: each.words for each in self._links}
 
     @property
-    def link_origins(self) -> tuple[Origin, ...]:
-        """Where the code is from that finds links."""
-        return tuple(each.origin for each in self._links)
+    def link_sources(self) -> tuple[tuple[object, Origin], ...]:
+        """What finds links, and where its code is from."""
+        return tuple((each, each.origin) for each in self._links)
 
     def without_links(self, source: object) -> "Corpus":
         """The corpus without the links that one of its sources gives."""

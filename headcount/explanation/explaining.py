@@ -164,10 +164,12 @@ def _kept(
     while True:
         plan = plan_without(failed)
         try:
-            with unchanged(plan.loaded, _origin(plan)):
-                return explained(plan), (*failed.values(),)
+            with unchanged(plan.loaded, _origin(plan), restores=True):
+                return explained(plan), tuple(dict.fromkeys(failed.values()))
         except PluginError as error:
-            failed[_left_out(plan, error)] = f"{error} It is left out."
+            out = _left_out(plan, error)
+            left = "It is left out." if len(out) == 1 else "All of them are left out."
+            failed |= dict.fromkeys(out, f"{error} {left}")
 
 
 def _origin(plan: Plan) -> Origin:
@@ -177,18 +179,21 @@ def _origin(plan: Plan) -> Origin:
     return Origin(" or ".join(others)) if others else OURS
 
 
-def _left_out(plan: Plan, error: PluginError) -> object:
-    """The effect that failed, without which the others can be measured.
+def _left_out(plan: Plan, error: PluginError) -> list[object]:
+    """The effect that failed, or if some changed the model, all that could have.
 
     Raises:
-        PluginError: the same, if they can't: it is the only one, circuits need it, it changed the
-            model, or other processes had to agree.
+        PluginError: the same, if the others can't be measured without: there are none, circuits
+            need it, the model is still changed, or other processes had to agree.
     """
-    named = [each for each in plan.effects if type(each) is error.thing]
-    is_needed = len(plan.effects) == 1 or any(each.name in plan.others for each in named)
-    if not named or is_needed or isinstance(error, ChangedModelError) or not is_alone():
+    named, is_changed = [each for each in plan.effects if type(each) is error.thing], False
+    if isinstance(error, ChangedModelError):
+        named = [each for each in plan.effects if EFFECTS.origin_of(type(each)) != OURS]
+        is_changed = not error.is_restored
+    is_needed = len(named) == len(plan.effects) or any(each.name in plan.others for each in named)
+    if not named or is_needed or is_changed or not is_alone():
         raise error
-    return error.thing
+    return [type(each) for each in named]
 
 
 def _explained(

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import platform
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import version
@@ -22,6 +22,7 @@ from headcount.core import (
     InputError,
     Origin,
     Plan,
+    free_memory,
     short_hash,
 )
 from headcount.models.loaded import Loaded
@@ -115,7 +116,12 @@ _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_
 
 @contextmanager
 def unchanged(
-    model: AnyModel, origin: Origin, thing: object = None, *, is_brief: bool = False
+    model: AnyModel,
+    origin: Origin,
+    thing: object = None,
+    *,
+    is_brief: bool = False,
+    restores: bool = False,
 ) -> Iterator[None]:
     """Check that a plug-in leaves a model as it is: parameters, hooks, and modules' modes.
 
@@ -125,6 +131,8 @@ def unchanged(
         thing: what runs, which an error names.
         is_brief: whether what runs takes about as long as a batch. Parameters are then compared by
             the sums of their rows, which takes a tenth of the time of a hash.
+        restores: whether to keep a copy in main memory, if there is room, from which the model is
+            restored.
 
     Raises:
         ChangedModelError: If it does not.
@@ -136,6 +144,7 @@ def unchanged(
 
     its, is_watched = model_of(model), origin != OURS
     before = state() if is_watched else None
+    restore = _restoring(its) if is_watched and restores else None
     try:
         yield
     except ChangedModelError:  # by what this code runs, which the error names
@@ -148,7 +157,32 @@ def unchanged(
                 f"parameters, hooks or modes. {REPAIR}"
             )
             error.thing = thing
+            if restore is not None:
+                restore()
+                error.is_restored = state() == before
             raise error
+
+
+def _restoring(model: PreTrainedModel) -> Callable[[], None] | None:
+    """What makes a model as it is now; None without room for a copy, or if weights are away."""
+    parameters, room = [*model.parameters()], free_memory()
+    needed = 2 * sum(each.nbytes for each in parameters)
+    if any(each.is_meta for each in parameters) or (room is not None and room < needed):
+        return None
+    copies = [each.detach().to("cpu", copy=True) for each in parameters]
+    devices = [each.device for each in parameters]
+    modules = [(e, e.training, [dict(vars(e)[hooks]) for hooks in _HOOKS]) for e in model.modules()]
+
+    def restore() -> None:
+        for parameter, copied, device in zip(parameters, copies, devices, strict=True):
+            parameter.data = copied.to(device)
+        for module, is_training, hooks in modules:
+            module.training = is_training
+            for name, its in zip(_HOOKS, hooks, strict=True):
+                vars(module)[name].clear()
+                vars(module)[name].update(its)
+
+    return restore
 
 
 def _row_sums(model: PreTrainedModel) -> list[bytes]:

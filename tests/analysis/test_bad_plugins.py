@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any, final
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from jaxtyping import Float, Int
@@ -19,7 +20,7 @@ from headcount import ExplainOptions
 from headcount.core import ChangedModelError, PluginError
 from headcount.explanation import EFFECTS, Direct, Explained, Replacement
 from headcount.measures import Attention, Sums
-from headcount.models import Loaded
+from headcount.models import Loaded, revision
 from headcount.numbers import percent
 from headcount.results import Analysis
 from headcount.tap import Reduction
@@ -27,6 +28,7 @@ from headcount.vocabulary import ColumnEntry
 from tests import saved
 
 SAMPLE = Path(headcount.__file__).parent / "data" / "sample.conllu"
+QUICK = headcount.Options(induction=False, null=False)
 
 
 @final
@@ -91,8 +93,7 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Loaded:
 def analysed(loaded: Loaded) -> Analysis:
     """An analysis with a measure, a trait and a relation of one's own."""
     corpus = headcount.Corpus(SAMPLE, limit=4, links=Next)
-    options = headcount.Options(induction=False, null=False)
-    return headcount.analyze(loaded, corpus, options, measures=[Peak], traits=[Vowels])
+    return headcount.analyze(loaded, corpus, QUICK, measures=[Peak], traits=[Vowels])
 
 
 def raises(*_: Any) -> Any:
@@ -192,22 +193,62 @@ def test_a_measure_without_words_is_a_sentence(
     assert re.match(expected, warning), warning
 
 
-@pytest.mark.slow
+@pytest.mark.once
 @pytest.mark.parametrize(("thing", "name"), [(Peak, "of"), (Vowels, "has"), (Next, "links")])
-def test_what_changes_the_model_ends_the_run(
+def test_what_changes_the_model_is_left_out_and_the_model_restored(
     loaded: Loaded, monkeypatch: pytest.MonkeyPatch, thing: Any, name: str
 ) -> None:
     loaded, does = copy.deepcopy(loaded), getattr(thing, name)
     weight: Any = loaded.model.get_input_embeddings().weight
+    before = revision(loaded.model)
 
     def touching(*given: Any) -> Any:
-        with torch.no_grad():
-            weight.mul_(1.01)
+        weight.data.mul_(1.01)
+        loaded.model.train()
         return does(*given[1:]) if thing is Peak else does(*given)
 
     monkeypatch.setattr(thing, name, classmethod(touching) if thing is Peak else touching)
+    found = analysed(loaded)
+    (warning,) = [each for each in found.record.warnings if "plug-in" in each]
+    assert warning.startswith(
+        f"Expected the plug-in {__name__} to leave the model as it is, got ch"
+    )
+    assert warning.endswith("All of them are left out.")
+    assert not {*found.record.further, *found.record.links, "peak_mean"} & {*found.measures}
+    assert revision(loaded.model) == before and not loaded.model.training
+    ours = headcount.analyze(loaded, headcount.Corpus(SAMPLE, limit=4), QUICK)
+    pd.testing.assert_frame_equal(found.heads.frame, ours.heads.frame, check_exact=True)
+
+
+@pytest.mark.slow
+def test_without_room_for_a_copy_it_ends_the_run(
+    loaded: Loaded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = copy.deepcopy(loaded)
+    monkeypatch.setattr("headcount.models.fingerprint.free_memory", lambda: 0)
+    monkeypatch.setattr(Vowels, "has", lambda *_: bool(loaded.model.train()))
     with pytest.raises(ChangedModelError, match=f"the plug-in {__name__} to leave the model as"):
         analysed(loaded)
+
+
+def test_an_effect_that_changes_the_model_is_left_out(
+    llama: Loaded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    llama, does = copy.deepcopy(llama), Halved.outputs
+    before, clean = revision(llama.model), explained(llama, "zero").effects
+
+    def touching(*given: Any) -> Any:
+        next(llama.model.parameters()).data.mul_(1.01)
+        return does(*given)
+
+    monkeypatch.setattr(Halved, "outputs", touching)
+    found = explained(llama, "halved", "zero")
+    assert found.measured == ("zero",) and found.effects == clean
+    assert revision(llama.model) == before
+    (warning,) = [each for each in found.record.warnings if "plug-in" in each]
+    assert re.search("to leave the model as it is, got changed .* It is left out.", warning)
+    with pytest.raises(ChangedModelError):
+        explained(llama, "halved")
 
 
 def explained(llama: Loaded, *effects: str) -> Explained:

@@ -1,9 +1,19 @@
 """What the plan of a cache shows: what is found under it, and which groups keep all tokens."""
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from math import isnan
 
-from headcount.cache.result import DENSE, FAR, NEEDLES, GroupRow, JudgedRow, PlannedCache, few_draws
+from headcount.cache.result import (
+    DENSE,
+    FAR,
+    NEEDLES,
+    CacheSize,
+    GroupRow,
+    JudgedRow,
+    PlannedCache,
+    few_draws,
+)
 from headcount.core import Block, Document, Heading, Table, Text, amount, size_in_words
 from headcount.numbers import ends, percent
 from headcount.pages import Note
@@ -145,13 +155,40 @@ def _sizes(found: PlannedCache) -> Iterator[Block]:
     rows = []
     for tokens in lengths:
         dense, plan = size.of(tokens), size.of(tokens, share, kept)
-        rows.append((f"{tokens:,}", *map(size_in_words, (dense, plan)), percent(plan / dense)))
+        cells = (dense, plan, BATCH * dense, BATCH * plan)
+        one, other, *many = map(size_in_words, cells)
+        rows.append((f"{tokens:,}", one, other, percent(plan / dense), *many))
     yield Heading("What the cache takes")
     yield Text(
-        f"Keys and values of one text in {size.dtype}, beside {size_in_words(size.weights)} of "
-        "weights; a batch takes as much for each of its texts."
+        f"Keys and values in {size.dtype}, up to the {amount(longest, 'token')} that "
+        f"{'the model takes' if size.longest else 'are stated here'}; its weights take "
+        f"{size_in_words(size.weights)}. {_outgrown(size, longest, share, kept)}"
     )
-    yield Table.of(("tokens", "whole", "under the plan", "share"), rows, "Bytes by length")
+    many = (f"{BATCH} texts, whole", f"{BATCH} texts, under the plan")
+    yield Table.of(("tokens", "whole", "under the plan", "share", *many), rows, "Bytes by length")
+
+
+BATCH = 8
+"""Number of texts of the batch whose cache is stated beside that of one."""
+
+
+def _outgrown(size: CacheSize, longest: int, share: float, kept: int) -> str:
+    """From how many tokens on the cache of a batch takes more than the weights."""
+
+    def first(streaming: float) -> int:
+        def taken(tokens: int) -> int:
+            return BATCH * size.of(tokens, streaming, kept)
+
+        return bisect_right(range(longest + 1), size.weights, key=taken)
+
+    whole, plan = first(0.0), first(share)
+    if whole > longest:
+        return f"The cache of {BATCH} texts never takes more."
+    under = f"from {plan:,} on" if plan <= longest else "never"
+    return (
+        f"The cache of {BATCH} texts takes more from {amount(whole, 'token')} on, under the plan "
+        f"{under}."
+    )
 
 
 def _verdict(found: PlannedCache) -> str:

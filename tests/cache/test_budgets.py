@@ -1,5 +1,6 @@
 """Budgets of a cache: how many groups stream for a share of the bytes, or for a largest drop."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,10 +11,12 @@ import headcount
 from headcount.cache import CacheOptions, CachePlan, plan_cache, plan_of
 from headcount.cache.judging import Answered
 from headcount.cache.questions import AskedText
+from headcount.cache.result import CacheSize
 from headcount.core import InputError, silent_steps
 from headcount.corpora import Corpus
 from headcount.models import Loaded
 from headcount.pages import document_of
+from headcount.results import CachePart
 from tests import saved
 
 WORDS = "old new red big small dark tall quiet empty narrow wide".split()
@@ -99,3 +102,27 @@ def test_one_budget_is_taken() -> None:
     for given in pairs:
         with pytest.raises(InputError, match="Expected one budget out of --stream, --bytes and"):
             CacheOptions(**given)
+
+
+@pytest.mark.usefixtures("answers")
+def test_the_cache_of_a_batch_stands_beside_the_weights(loaded: Loaded) -> None:
+    """A token takes 16 kB here, and half of it under the plan behind the 44 that are kept."""
+    found = plan_cache(loaded, Corpus(TEXTS), OPTIONS)
+    half = len(plan_of(found).streaming) / 4
+    assert half == 0.5
+
+    def said(weights: int, longest: int | None) -> str:
+        parts = (CachePart("decoder.self", None, 16_000),)
+        size = CacheSize("float32", weights, parts, longest)
+        record = replace(found.record, size=size)
+        return re.sub(" +", " ", document_of(replace(found, record=record)).markdown())
+
+    text = said(128_000_000, 4000)
+    # 8 * 16 * n > 128,000 kB, and 8 * 16 * (n + 44) / 2 > 128,000 kB
+    assert "The cache of 8 texts takes more from 1,001 tokens on, under the plan from 1,957" in text
+    assert "up to the 4,000 tokens that the model takes; its weights take 128.0 MB" in text
+    assert "| 4,000 | 64.0 MB | 32.4 MB | 51 % | 512.0 MB | 258.8 MB |" in text
+    assert "8 texts takes more from 1,001 tokens on, under the plan never." in said(
+        128_000_000, 1500
+    )
+    assert "The cache of 8 texts never takes more." in said(128_000_000, 900)

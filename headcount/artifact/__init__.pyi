@@ -19,4 +19,5 @@ from .surviving_roles import DenseAnalysis as DenseAnalysis
 from .surviving_roles import analysed_corpus as analysed_corpus
 from .verdict import judged_on as judged_on
 from .verdict import loading as loading
+from .verdict import units_of as units_of
 from .verdict import verdict_lines as verdict_lines

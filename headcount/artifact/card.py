@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from headcount import numbers
-from headcount.artifact.verdict import loading, verdict_table
+from headcount.artifact.verdict import loading, units_of, verdict_table
 from headcount.core import (
     Block,
     Code,
@@ -36,7 +36,7 @@ from headcount.results import (
 def head_card(record: PruneRecord) -> Document:
     """The head card; a model made from a plan has fewer sections."""
     return Document(
-        f"{record.model}, {_left(record)}",
+        f"{record.model}, {units_of(record, 'kept')} kept",
         (
             verdict_table(record),
             *_about(record),
@@ -54,18 +54,6 @@ def measured_blocks(record: PruneRecord) -> Iterator[Block]:
     yield from _equality(record)
     yield from _functions(record)
     yield from _speed(record)
-
-
-def _left(record: PruneRecord) -> str:
-    kept_heads = len(record.kept)
-    heads = f"{kept_heads} of {amount(kept_heads + len(record.pruned), 'head')}"
-    if not record.neurons:
-        return f"{heads} kept"
-    kept, total = (sum(getattr(each, name) for each in record.neurons) for name in _COUNTS)
-    return f"{heads} and {kept:,} of {amount(total, 'neuron')} kept"
-
-
-_COUNTS = ("kept", "total")
 
 
 def _about(record: PruneRecord) -> Iterator[Block]:

@@ -8,7 +8,7 @@ from typing import final
 
 from headcount import numbers
 from headcount.artifact.card import measured_blocks
-from headcount.artifact.verdict import loading, verdict_lines
+from headcount.artifact.verdict import loading, units_of, verdict_lines
 from headcount.core import Code, Document, Heading, Text, Warned
 from headcount.pages import Keeping, PagePart, kept_table
 from headcount.results import Analysis, PruneRecord, pruned_warnings
@@ -23,10 +23,9 @@ def _pruned_answer(run: Analysis) -> str:
 
 
 def _opening(record: PruneRecord) -> str:
-    gone, total = len(record.pruned), len(record.pruned) + len(record.kept)
-    verb = "was" if gone == 1 else "were"
+    verb = "was" if len(record.pruned) == 1 and not record.neurons else "were"
     by = "" if record.choice is None else f", chosen by {record.choice.method_used}"
-    opening = f"{numbers.count(gone)} of {numbers.of(total, 'head', 'heads')} {verb} pruned{by}."
+    opening = f"{units_of(record, 'pruned')} {verb} pruned{by}."
     if not record.trained_on:
         return opening
     updates = numbers.of(record.trained_on, "update", "updates")

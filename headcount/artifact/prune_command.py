@@ -366,9 +366,7 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
         """Print what a user wants to read first after pruning."""
         console, choice, pipeline = plain_console(), found.choice, found.pipeline
         assert choice is not None and pipeline is not None
-        total = len(found.kept) + len(found.pruned)
-        kept = f"{len(found.kept)} of {amount(total, 'head')}"
-        console.print(f"Kept {kept}, chosen by {choice.method_used}")
+        console.print(f"Kept {artifact.units_of(found, 'kept')}, chosen by {choice.method_used}")
         if choice.compared:
             losses = ", ".join(f"{name} {loss:.4f}" for name, loss in choice.compared.items())
             console.print(

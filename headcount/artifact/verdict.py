@@ -6,6 +6,7 @@ whether it was proved equal to what was measured, and how it is loaded.
 
 import math
 from collections.abc import Iterator
+from typing import Literal
 
 from headcount import numbers
 from headcount.core import Table, amount
@@ -22,6 +23,22 @@ def verdict_lines(record: PruneRecord) -> list[tuple[str, str]]:
         record: The record of a pruned model.
     """
     return [*_size(record), *_speed(record), *_score(record), _checked(record)]
+
+
+def units_of(record: PruneRecord, name: Literal["kept", "pruned"]) -> str:
+    """How many heads, and neurons if some could be pruned, are kept or pruned.
+
+    Args:
+        record: The record of a pruned model.
+        name: Which of them are counted.
+    """
+    heads = {"kept": len(record.kept), "pruned": len(record.pruned)}
+    said = f"{heads[name]:,} of {amount(sum(heads.values()), 'head')}"
+    if not record.neurons:
+        return said
+    kept, total = (sum(getattr(each, of) for each in record.neurons) for of in ("kept", "total"))
+    number = kept if name == "kept" else total - kept
+    return f"{said} and {number:,} of {amount(total, 'neuron')}"
 
 
 def verdict_table(record: PruneRecord) -> Table:

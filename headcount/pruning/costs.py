@@ -8,15 +8,20 @@ from typing import final
 import numpy as np
 
 from headcount.compaction import compact
-from headcount.core import InputError, Plan, by_one
+from headcount.core import InputError, Kept, Plan, by_one
 from headcount.models import Loaded, revision
 from headcount.numbers import percent
 from headcount.pruning.budget import pruned_heads
 from headcount.pruning.budget_spec import OPTIONS, TIMING, BudgetSpec
 from headcount.pruning.context import PruningContext
-from headcount.pruning.limit import Chosen, Cost, Found, largest_cost
+from headcount.pruning.limit import Chosen, Cost, Found, budget_key, largest_cost
 from headcount.pruning.methods.method import Selection
-from headcount.pruning.together import Together, check_reachable, measured_savings
+from headcount.pruning.together import (
+    ChosenTogether,
+    Together,
+    check_reachable,
+    measured_savings,
+)
 from headcount.results import SizeRecord, SpeedRecord
 from headcount.speed import (
     Options,
@@ -104,6 +109,17 @@ class Costs:
         Raises:
             InputError: If the budget is no speedup and no size, or can't be met.
         """
+        context = self.context
+        key = budget_key(self.limit, "heads and neurons", context, self.dev)
+        file = context.state and context.state / "together.json"
+        state = Kept(file, key, "a choice of heads and neurons", ChosenTogether)
+        found = state.once("choice", self._together)
+        plan, tried = found.plan, dict(found.tried)
+        keep = len(plan.kept_heads(context.loaded.heads))
+        selection = Selection(plan, context.loaded, found.scores)
+        return Chosen(selection, keep, Found(keep, tried) if tried else None)
+
+    def _together(self) -> ChosenTogether:
         limit, context = self.limit, self.context
         cost, fewest = self._cost_of_plan(), self._fewest().plan
         savings = measured_savings(context, fewest, cost)
@@ -120,8 +136,8 @@ class Costs:
             promised = choice.promised(savings, selection.plan)
             savings = savings.scaled((1 - found) / (1 - promised))
             selection = choice.choose(savings, largest)
-        keep = len(selection.plan.kept_heads(context.loaded.heads))
-        return Chosen(selection, keep, Found(keep, tried) if tried else None)
+        plan = selection.plan
+        return ChosenTogether(plan.kept, plan.neurons, selection.scores, tried)
 
     def _cost_of_plan(self) -> Callable[[Plan], float]:
         """The cost of a plan's compact model, as a share of the dense one's."""

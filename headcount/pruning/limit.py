@@ -220,10 +220,7 @@ class _Search:
     def of(cls, limit: BudgetSpec, method: Method, context: PruningContext, dev: Task) -> "_Search":
         """A search that resumes from the context's state."""
         file = context.state and context.state / "limit.json"
-        key = _key(limit, method, context, dev)
-        if {"latency", "speedup"}.intersection(limit.costs):  # times hold for one machine
-            on = Machine.of(context.loaded.model)
-            key = f"{key}|on:name {on.name}, cores {on.cores}, threads {on.threads}"
+        key = budget_key(limit, repr(method), context, dev)
         return cls(method, context, Kept(file, key, "the search of a budget", float))
 
     def last(
@@ -249,18 +246,30 @@ class _Search:
         return Chosen(selection or chosen(self.method, self.context, found.keep), found.keep, found)
 
 
-def _key(limit: BudgetSpec, method: Method, context: PruningContext, dev: Task) -> str:
-    return signature(
+def budget_key(limit: BudgetSpec, by: str, context: PruningContext, dev: Task) -> str:
+    """What a choice under a budget depends on.
+
+    Args:
+        limit: the budget.
+        by: what chooses.
+        context: the model and data to choose with.
+        dev: the development set.
+    """
+    key = signature(
         context.loaded,
         context.train.sha256,
         dev=dev.sha256[:12],
         metric=dev.signature,
         device=input_device(context.loaded.model).type,
         units=context.units.sha256[:12],
-        by=repr(method),
+        by=by,
         limit=repr(limit),
         seed=context.seed,
     )
+    if not {"latency", "speedup"}.intersection(limit.costs):
+        return key
+    on = Machine.of(context.loaded.model)  # times hold for one machine
+    return f"{key}|on:name {on.name}, cores {on.cores}, threads {on.threads}"
 
 
 def kept_limit(

@@ -219,3 +219,18 @@ def test_a_model_whose_neurons_can_t_be_told_apart() -> None:
     loaded = Loaded(model, None, "albert")
     with pytest.raises(ModelError, match="layers share the feed-forward network"):
         SETTINGS.context(loaded, TinyTask(model))
+
+
+@pytest.mark.once
+def test_a_killed_pruning_resumes_with_the_same_choice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Times differ each time, so that a choice made again would be another one."""
+    given = replace(context("classes-bert", tmp_path), feed_forwards=())
+    fed = tuple(feed_forwards(given.loaded.model, given.loaded.anatomy))
+    costs = Costs(BudgetSpec(size=0.9), replace(given, feed_forwards=fed), given.train)
+    first = costs.together()
+    monkeypatch.setattr(Costs, "_together", lambda self: pytest.fail("made again"))
+    again = costs.together()
+    assert again.selection.plan == first.selection.plan and again.keep == first.keep
+    assert again.selection.scores == first.selection.scores

@@ -39,7 +39,7 @@ from headcount.tasks import Task, TaskBatch
 CORRECTIONS = 3
 """Number of times that savings are corrected by the time of the model that they chose."""
 CLOSE = 0.01
-"""Share of the dense model's time that is close enough to a budget."""
+"""Share of the dense model's time that a choice may stay below its budget."""
 
 
 def milliseconds(loaded: Loaded, task: Task, rounds: int = 9) -> float:
@@ -131,7 +131,7 @@ class Costs:
         for _ in range(CORRECTIONS if limit.speedup is not None else 0):
             found = cost(selection.plan)
             tried[len(selection.plan.kept_heads(context.loaded.heads))] = found
-            if abs(found - largest) < CLOSE:
+            if largest - CLOSE < found <= largest:
                 break
             promised = choice.promised(savings, selection.plan)
             savings = savings.scaled((1 - found) / (1 - promised))

@@ -230,7 +230,7 @@ def test_a_killed_pruning_resumes_with_the_same_choice(
     fed = tuple(feed_forwards(given.loaded.model, given.loaded.anatomy))
     costs = Costs(BudgetSpec(size=0.9), replace(given, feed_forwards=fed), given.train)
     first = costs.together()
-    monkeypatch.setattr(Costs, "_together", lambda self: pytest.fail("made again"))
+    monkeypatch.setattr(Together, "of", lambda context: pytest.fail("made again"))
     again = costs.together()
     assert again.selection.plan == first.selection.plan and again.keep == first.keep
     assert again.selection.scores == first.selection.scores

@@ -100,10 +100,6 @@ def raises(*_: Any) -> Any:
     raise ValueError("nothing works")
 
 
-def exits(*_: Any) -> Any:
-    raise SystemExit(3)
-
-
 def first_head(cls: Any, attention: Attention) -> Any:
     """Sums of one head, however many there are."""
     return cls(attention.peak_BHQ[0, :1, 0], torch.tensor(1))
@@ -122,7 +118,6 @@ THING = {Peak: "peak_mean", Vowels: "vowels", Next: "next"}
             classmethod(raises),
             "to take the sums of the measure peak, got ValueError: n",
         ),
-        (Peak, "of", classmethod(exits), "to take the sums of the measure peak, got SystemExit: 3"),
         (Peak, "value", raises, "to compute the columns of the measure peak, got ValueError"),
         (Peak, "value", lambda self: {"peak_mean": self.peak[:1]}, "numbers of 3 heads .*1,"),
         (Peak, "value", lambda self: {"peak_mean": self.peak.long()}, "peak_mean torch.int64"),
@@ -243,7 +238,7 @@ def test_an_effect_that_changes_the_model_is_left_out(
 
     monkeypatch.setattr(Halved, "outputs", touching)
     found = explained(llama, "halved", "zero")
-    assert found.measured == ("zero",) and found.effects == clean
+    assert found.measured == ("zero",) and str(found.effects) == str(clean), "NaN is the same"
     assert revision(llama.model) == before
     (warning,) = [each for each in found.record.warnings if "plug-in" in each]
     assert re.search("to leave the model as it is, got changed .* It is left out.", warning)
@@ -267,7 +262,6 @@ def explained(llama: Loaded, *effects: str) -> Explained:
     ("does", "expected"),
     [
         (raises, "to compute the effect halved, got ValueError: nothing works"),
-        (exits, "to compute the effect halved, got SystemExit: 3"),
         (lambda *_: {}, "Expected outputs .* of every layer, got 0 layers"),
         (lambda *_: 3, "Expected outputs .* of every layer, got int"),
         (lambda *_: None, "Expected outputs .* of every layer, got NoneType"),

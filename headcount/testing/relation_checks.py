@@ -59,7 +59,8 @@ def links(given: RelationSubject) -> str:
     """It links words of the sentences, always under its own name."""
     found = _linked(given)
     number = amount(len(given.sentences), "sentence")
-    expect(found, f"none of {number} has a link: give others that have some")
+    told = f"none of {number} has a link: call check_relation with a corpus that has some"
+    expect(found, told)
     other = {link.name for _, link in found} - {given.relation.name}
     expect(not other, f"links are called {', '.join(sorted(other))}, not {given.relation.name}")
     return f"{amount(len(found), 'link')} in {number}"

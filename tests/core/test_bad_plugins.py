@@ -1,11 +1,11 @@
 """Doors by kinds of misbehaviour: whatever a plug-in does, a sentence says what, and names it.
 
-What is a fault of one door alone, such as sums of another shape, is tested beside that door.
+What is a fault of one door alone, such as sums of another shape, is tested beside that door. That a
+plug-in takes long is named by the guard that all share (`test_registry.py`).
 """
 
 import copy
 import re
-import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ from typing import Any, final
 import pytest
 
 import headcount
-from headcount.core import PluginError, PluginWarning, guarding, registries
+from headcount.core import PluginError, PluginWarning, registries
 from headcount.corpora import Corpus
 from headcount.importance import assess
 from headcount.models import Loaded
@@ -114,10 +114,6 @@ def changes(loaded: Loaded) -> None:
     next(loaded.model.parameters()).data.mul_(1.01)
 
 
-def stays(loaded: Loaded) -> None:
-    time.sleep(0.02)
-
-
 def is_empty(loaded: Loaded) -> None:
     """Nothing is returned."""
 
@@ -128,7 +124,6 @@ FAULTS: dict[Callable[[Loaded], None], str] = {
     prints: "the plug-in {} printed [0-9]+ lines?: hello",
     changes: "Expected the plug-in {}.* to leave the model as it is, got changed param",
     is_empty: "{0}.*(None|got object of shape)|no text has links of next of the plug-in {0}",
-    stays: "waiting for the plug-in {} to {}.* s so far",
 }
 """What a plug-in does wrong, and the sentence."""
 
@@ -162,9 +157,6 @@ def test_it_is_a_sentence(
         return does(*given[1:]) if is_of_class else does(*given)
 
     monkeypatch.setattr(its.thing, its.calls, classmethod(broken) if is_of_class else broken)
-    if fault is stays:
-        monkeypatch.setattr(guarding, "PATIENCE", 0.001)
-        monkeypatch.setattr(guarding, "_waits", guarding._Waits())  # the other one still sleeps
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         try:

@@ -221,6 +221,7 @@ class Card:
     """What the head adds to the attention probe; None without that probe."""
     offsets: tuple[float, ...]
     """Share of queries at each offset: further left, -10 ... 10, further right; none for images."""
+    offsets_title: str
     sinks: tuple[Share, ...]
     patterns: tuple[Share, ...]
     rare: str
@@ -256,6 +257,7 @@ def cards(run: Analysis) -> tuple[Card, ...]:
             worth=worth[row.head],
             probe=added[row.head].probe,
             offsets=_offsets(run, row.head),
+            offsets_title=_offsets_title(run, row.site),
             sinks=_sinks(columns, row.values),
             patterns=_patterns(row.values),
             rare=_rare(row.values),
@@ -353,8 +355,15 @@ def _sentence(does: Sequence[str]) -> str:
 
 
 def _offsets(run: Analysis, head: str) -> tuple[float, ...]:
-    shares = run.offset_shares
-    return offset_bins(shares.get(head, {})) if shares else ()
+    shares = (run.offset_shares or {}).get(head)
+    return offset_bins(shares) if shares else ()
+
+
+def _offsets_title(run: Analysis, site: str) -> str:
+    """What offsets are counted in: tokens, or frames of sound."""
+    frame_ms = None if site == "decoder.self" else run.record.frame_ms
+    unit = "special tokens aside" if frame_ms is None else f"in frames of {frame_ms:g} ms"
+    return f"Offset of the largest weight, {unit}"
 
 
 def offset_bins(offsets: Mapping[int, float]) -> tuple[float, ...]:

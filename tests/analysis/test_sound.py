@@ -21,6 +21,7 @@ from headcount.corpora.halves import is_in_second_half
 from headcount.measures import NEAR, FrameMoments, FrameTraits
 from headcount.measures.units import Moments
 from headcount.models import Loaded, encoder_of
+from headcount.pages.card_view import cards
 from headcount.pages.kinds import leading
 from headcount.pages.names import columns_of, heard
 from headcount.pages.opening import opening
@@ -257,6 +258,10 @@ def test_the_page_speaks_of_frames_and_milliseconds(
         "First frame or token",
         "Entropy (nats)",
     ]
+    titles = {card.head[:3]: card.offsets_title for card in cards(run)}
+    assert titles["enc"] == "Offset of the largest weight, in frames of 10 ms"
+    assert titles["dec"] == "Offset of the largest weight, special tokens aside"
+    assert not next(card for card in cards(run) if card.head == "cross.0.0").offsets
     cross = next(row.values for row in run.rows if row.site == "decoder.cross")
     assert " ms " not in head_line(cross, frame_ms=10.0)
     methods = str(methods_document(run).blocks)

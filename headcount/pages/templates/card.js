@@ -55,7 +55,7 @@ function cardParts(shown) {
     shown.worth.length ? scoresPart("What it is worth", shown.worth) : null,
     shown.probe ? probePart(shown.probe) : null,
     shown.related.length ? relatedPart(shown.related) : null,
-    h("div", { class: "card-pair" }, shown.offsets.length ? offsetsPart(shown.offsets) : null, sinksPart(shown.sinks)),
+    h("div", { class: "card-pair" }, shown.offsets.length ? offsetsPart(shown.offsets_title, shown.offsets) : null, sinksPart(shown.sinks)),
     shown.patterns.length ? patternsPart(shown.patterns) : null,
     shown.rare ? part("Rare words", h("p", { class: "rare" }, shown.rare)) : null,
     numbersPart(shown.head, shown.random),
@@ -119,7 +119,7 @@ function probePart(probe) {
 
 const signed = (offset) => (offset > 0 ? `+${offset}` : String(offset).replace("-", "−"));
 
-function offsetsPart(shares) {
+function offsetsPart(title, shares) {
   const [width, base, top] = [320, 96, 20];
   const highest = Math.max(...shares, 0.01);
   const best = shares.indexOf(Math.max(...shares));
@@ -134,7 +134,7 @@ function offsetsPart(shares) {
   const end = best < 2 ? "start" : best > shares.length - 3 ? "end" : "middle";
   const value = s("text", { class: "column-text", x: step * (best + 0.5), y: top - 6, "text-anchor": end }, `${name(best)}: ${Math.round(100 * shares[best])} %`);
   const drawing = s("svg", { class: "offsets", viewBox: `0 0 ${width} 118`, role: "img", "aria-label": `Offsets of the largest weight; most often ${name(best)}, ${Math.round(100 * shares[best])} %` }, s("path", { class: "rule", d: `M0 ${base}H${width}` }), ...columns, ...labels, value);
-  return part("Offset of the largest weight, special tokens aside", drawing);
+  return part(title, drawing);
 }
 
 function sinksPart(sinks) {

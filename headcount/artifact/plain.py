@@ -5,7 +5,8 @@ stock class may make the same maps: one with fewer heads, an explicit `head_dim`
 `intermediate_size`. Which fields these are is found by trying: a field that had the old number gets
 the new one, the stock class is built without weights, and every tensor's shape and every number
 that an attention module keeps must be those of the compact model. BERT has no field for the size of
-a head, so that it can only have fewer neurons.
+a head, so that it can only have fewer neurons. No configuration says that parameters are shared
+which the class does not share.
 """
 
 from collections.abc import Iterator
@@ -43,7 +44,8 @@ def plain_fields(model: PreTrainedModel) -> dict[str, Any] | None:
     """
     stock: Any = vars(type(model))["stock_class"]
     plan = model.config.head_plan
-    if any(size["kind"] in ("constant", "none") for size in plan["maps"].values()):
+    sizes = [size["kind"] for size in plan["maps"].values()]
+    if "constant" in sizes or "none" in sizes or "shared" in plan:
         return None
     for fields in _candidates(model.config):
         written = model.config.to_dict()

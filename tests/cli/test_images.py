@@ -66,7 +66,7 @@ def test_curve_prune_and_evaluate(vit: Path, images: list[Path], tmp_path: Path)
     assert status == 0, errors
     fewer = ("--method", "gradient", "--keep", 3, "--out", tmp_path / "p")
     with pytest.warns(
-        UserWarning, match="speed was not measured: Expected a model that reads text"
+        UserWarning, match="speed was not measured: Expected a model that reads tokens"
     ):
         status, output, errors = headcount("prune", vit, *TASK, *files, *fewer)
     assert status == 0, errors

@@ -17,6 +17,9 @@ from headcount.core import Head
 from headcount.testing import PUNCTUATION, Known, Planted
 from headcount.testing.tokens import rarity
 
+EARLY = 10
+"""Number of first queries of a causal model that count in no mean weight."""
+
 
 @final
 @dataclass(frozen=True)
@@ -51,7 +54,8 @@ class Looking:
         """How far a head does what it is named for: see the thresholds of `analyze`.
 
         The share of queries that have a key at the offset and look most at it, or that look most at
-        one of the two rarest tokens; the mean weight of the first token, or of punctuation marks.
+        one of the two rarest tokens; the mean weight of the first token, or of punctuation marks,
+        where the first ten queries of a causal model are no cases: they can hardly look elsewhere.
 
         Raises:
             ValueError: For a kind that is named by other numbers.
@@ -60,6 +64,7 @@ class Looking:
         for bits_TK, map_QK in zip(self.known.texts, self.maps[planted.head], strict=True):
             num_queries = len(map_QK)
             at_Q, top_Q = np.arange(num_queries), map_QK.argmax(1)
+            late_QK = map_QK[EARLY:] if is_causal else map_QK
             match planted.kind:
                 case "offset" | "tell":
                     key_Q = at_Q + (-1 if planted.kind == "tell" else planted.offset)
@@ -70,9 +75,9 @@ class Looking:
                         rarity_K = rarity(bits_TK[: query + 1 if is_causal else num_queries])
                         found.append(rarity_K[top_Q[query]] >= np.sort(rarity_K)[-2])
                 case "first":
-                    found += map_QK[:, 0].tolist()
+                    found += late_QK[:, 0].tolist()
                 case "punctuation":
-                    found += map_QK[:, bits_TK[:, PUNCTUATION] > 0].sum(1).tolist()
+                    found += late_QK[:, bits_TK[:, PUNCTUATION] > 0].sum(1).tolist()
                 case other:
                     raise ValueError(f"Expected a kind that one map shows, got {other}.")
         return float(np.mean(found))

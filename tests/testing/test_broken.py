@@ -563,7 +563,7 @@ class OfThePadding(Vowels):
         (AnyWord, "classes", "100.% of the keys .* are in the class: give other texts"),
         (OfTheBlock, "classes", "the keys of one query are others alone than among all"),
         (Unstripped, "blanks", "'.*' is True, and ' .*' is not"),
-        (OfThePadding, "adds", "of layer . differs in one batch and text by text"),
+        (OfThePadding, "adds", "of layer . differs in one batch and one by one"),
         (type("Strict", (Vowels,), {"threshold": 1.1}), "found", "the role is of no head, not of"),
         (type("Bare", (Vowels,), {"target": ""}), "words", "got no target"),
     ],

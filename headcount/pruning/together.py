@@ -86,7 +86,7 @@ def information(slope_EU: Float64[Tensor, "example unit"]) -> Float64[Tensor, " 
 def rearranged(
     slope_EU: Float64[Tensor, "example unit"], pruned: Sequence[int]
 ) -> Int64[Tensor, " pruned"]:
-    """As many units of a layer whose gradients together are short, by a greedy search.
+    """Find as many units of a layer whose gradients add up to least, by a greedy search.
 
     Args:
         slope_EU: Gradients at the gates of one layer.

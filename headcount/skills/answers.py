@@ -156,7 +156,7 @@ class Added:
         """Finish the layer."""
 
     def shares(self) -> Float[np.ndarray, "2 head"]:
-        """Of every head, the share of what all heads add, and that of its null."""
+        """Each head's share of what all heads add, and the share of its null."""
         layers = range(len(self._loaded.heads.counts["decoder.self"]))
         added = [self.added[LayerId("decoder.self", number)] for number in layers]
         locos_2H = np.concatenate(added).T.reshape(2, len(self._queries), -1).mean(1)
@@ -165,7 +165,7 @@ class Added:
 
 
 def _signs(place: int, size: int, queries: range) -> Float[Tensor, "token key"]:
-    """Of each key that a query reads: 1 in the needle, else its weight among the others."""
+    """The sign of each key that a query reads: 1 in the needle, else its weight among others."""
     key_K = torch.arange(queries.stop)
     inside_K = (key_K >= place) & (key_K < place + size)
     others_T1 = torch.tensor([query + 1 - size for query in queries])[:, None]

@@ -79,9 +79,19 @@ def modules() -> dict[str, Path]:
 MODULES = modules()
 
 
-def imports(path: Path) -> Iterator[tuple[int, str, str]]:
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    return (*ast.walk(parsed(path)),)
+
+
+@cache
+def imports(path: Path) -> tuple[tuple[int, str, str], ...]:
     """Line, module and name of everything that a file imports from headcount."""
-    for node in ast.walk(parsed(path)):
+    return (*_imports(path),)
+
+
+def _imports(path: Path) -> Iterator[tuple[int, str, str]]:
+    for node in nodes(path):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}:{node.lineno}: Expected absolute imports."
             for alias in node.names:
@@ -131,7 +141,7 @@ def test_the_core_names_no_capability() -> None:
         f"{path.relative_to(ROOT)}:{node.lineno}: {node.value}"
         for module, path in MODULES.items()
         if package(module) in FLOOR
-        for node in ast.walk(parsed(path))
+        for node in nodes(path)
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
         if re.match(rf"headcount\.({'|'.join(CAPABILITIES)})\b[\w.]*:\w+$", node.value)
     ]
@@ -189,12 +199,20 @@ def _module(source: str, name: str) -> str:
     """The module that defines what is imported, looked up in the index where it comes from one."""
     if f"{source}.{name}" in MODULES:
         return f"{source}.{name}"
-    stub = MODULES[source].with_suffix(".pyi")
-    if stub.exists():
-        for node in parsed(stub).body:
-            if isinstance(node, ast.ImportFrom) and name in {alias.name for alias in node.names}:
-                return f"{source}.{node.module}"
-    return source
+    home = listed(MODULES[source].with_suffix(".pyi")).get(name)
+    return f"{source}.{home}" if home else source
+
+
+@cache
+def listed(stub: Path) -> dict[str, str]:
+    """The names of an index, each with the module that defines it."""
+    body = parsed(stub).body if stub.exists() else []
+    return {
+        alias.name: str(node.module)
+        for node in body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
 
 
 def test_no_private_name_crosses_a_module() -> None:
@@ -220,7 +238,7 @@ def test_tests_patch_no_private_name() -> None:
     private = []
     for path in (ROOT / "tests").rglob("*.py"):
         ours = {name for _, _, name in imports(path)}
-        for node in ast.walk(parsed(path)):
+        for node in nodes(path):
             if not isinstance(node, ast.Call) or not ast.unparse(node.func).endswith("setattr"):
                 continue
             given = [each.value for each in node.args if isinstance(each, ast.Constant)]
@@ -276,6 +294,7 @@ def file_names() -> set[str]:
     return {path.name for top in (*CODE, "docs") for path in (ROOT / top).rglob("*.py")}
 
 
+@cache
 def _is_file(name: str, beside: Path) -> bool:
     """Whether a file is there: from the root, the package, the tests, or beside the text."""
     if "/" not in name:
@@ -284,6 +303,7 @@ def _is_file(name: str, beside: Path) -> bool:
     return Path(name).name in ELSEWHERE or any((place / name).exists() for place in places)
 
 
+@cache
 def _is_name(name: str) -> bool:
     """Whether a dotted name is a module, or its module or index has the next part."""
     parts = name.split(".")

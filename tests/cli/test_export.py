@@ -149,6 +149,7 @@ def even_llama(folder: Path, kept: dict[int, tuple[int, ...]]) -> Path:
     return folder / "small"
 
 
+@pytest.mark.slow
 def test_an_even_llama_in_every_format(tmp_path: Path) -> None:
     """llama.cpp's file is read back by transformers, and all compute the same."""
     out = even_llama(tmp_path, {0: (0, 1, 4, 5), 1: (0, 2, 3, 4)})

@@ -30,14 +30,16 @@ from tests.truth.questions import QUESTIONS, Answer
 from tests.truth.random_programs import drawn
 from tests.truth.segments_and_patches import patches, segments
 from tests.truth.translations import translated
+from tests.truth.two_models import compared, followed
 
 FAMILIES: tuple[Family, ...] = ("gpt2", "llama", "grouped", "encoder")
 TEXTS, DRAWS = {"roles": 200, "scores": 200}, 2000
 FEW = 100
 """Number of texts for the other parts."""
+ASKED = {**QUESTIONS, "compare": compared, "follow": followed}
 OTHERS = {"translation": translated, "segments": segments, "patches": patches}
 """Parts about models of their own."""
-PARTS = (*QUESTIONS, *OTHERS)
+PARTS = (*ASKED, *OTHERS)
 WEIGHTS = ("by hand", "noisy", "trained", "compiled")
 WHICH = "as they are set, with noise, trained on, or by torchwright (which needs the extra truth)"
 
@@ -61,7 +63,7 @@ def answered(part: str, weights: str, seed: int, layers: tuple[int, int]) -> Ans
             family = FAMILIES[seed % len(FAMILIES)]
             known = drawn(seed, family, TEXTS.get(part, FEW), layers)
         changed = {"noisy": noisy, "trained": trained}.get(weights)
-        return Answers(tuple(QUESTIONS[part](changed(known) if changed else known)))
+        return Answers(tuple(ASKED[part](changed(known) if changed else known)))
 
 
 def interval(answers: Sequence[Answer]) -> tuple[float, float]:

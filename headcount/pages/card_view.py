@@ -238,6 +238,7 @@ def cards(run: Analysis) -> tuple[Card, ...]:
     worth, fate, added = _worth(run), fates(run, keepings(run)), _added(run)
     columns = columns_of(run)
     related = related_heads(run.traits or {}, [row.head for row in run.rows])
+    missing = {site: not_tested(run, site) for site in {row.site for row in run.rows}}
     return tuple(
         Card(
             head=row.head,
@@ -249,7 +250,7 @@ def cards(run: Analysis) -> tuple[Card, ...]:
                 any(each.kind == "first" for each in found),
                 None if row.site == "decoder.self" else run.record.frame_ms,
             ),
-            profile=_profile(run, row.head),
+            profile=_profile(run, row.head, missing[row.site]),
             does=_sentence(added[row.head].does),
             skills=added[row.head].scores,
             without=without(run, row),
@@ -269,14 +270,14 @@ def cards(run: Analysis) -> tuple[Card, ...]:
     )
 
 
-def _profile(run: Analysis, head: str) -> ProfileView | None:
+def _profile(run: Analysis, head: str, missing: str) -> ProfileView | None:
     if run.traits is None:
         return None
     unit, few = (run.record.inputs.unit, f"{run.record.inputs.unit}s"), run.record.few_texts
     if few is not None:
         unit = (f"segment of {few.words}", f"segments of {few.words}")
     about = few.words if few is not None else f"{unit[1]} of this kind"
-    return profile_view(run.traits.get(head, ()), unit, not_tested(run), about)
+    return profile_view(run.traits.get(head, ()), unit, missing, about)
 
 
 def _findings(run: Analysis, head: str) -> tuple[Finding, ...]:

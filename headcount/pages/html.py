@@ -53,8 +53,10 @@ class Report:
     starts: tuple[Start, ...]
     """Heads worth a look."""
     cards: tuple[Card, ...]
-    nothing: tuple[str, str]
-    """The words, and the sentence, for a head that shows no role or tendency."""
+    nothing: str
+    """The words for a head that shows no role or tendency."""
+    nothing_more: Mapping[str, str]
+    """The sentence for such a head, by how the names of its site's heads begin."""
     absent: tuple[tuple[str, str], ...]
     """What no head does: the words that name it, and a sentence."""
     roles: Mapping[str, RoleEntry]
@@ -84,7 +86,10 @@ def report_view(run: Analysis) -> Report:
         atlas=atlas(run, found),
         starts=starts(run, found),
         cards=cards(run),
-        nothing=(nothing_words(run), nothing_sentence(run)),
+        nothing=nothing_words(run),
+        nothing_more={
+            row.head.partition(".")[0]: nothing_sentence(run, row.site) for row in run.rows
+        },
         absent=absent(run),
         roles=roles_named(roles),
         kinds={kind.key: kind for kind in kinds_of(run)},
@@ -176,8 +181,8 @@ def page_data(report: Report) -> dict[str, Any]:
         "pictures": pictures,
         "hasNull": bool(report.opening.by_chance),
         "absent": report.absent,
-        "nothing": report.nothing[0],
-        "nothingMore": report.nothing[1],
+        "nothing": report.nothing,
+        "nothingMore": report.nothing_more,
     }
 
 

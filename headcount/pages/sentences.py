@@ -10,7 +10,7 @@ from headcount.core import amount
 from headcount.pages.kinds import Leading, kinds_of, kinds_sentence, num_borderline, verdicts
 from headcount.pages.names import heard
 from headcount.results import Analysis, Record, RunRecord, Untested
-from headcount.vocabulary import LINKS, OF_RELATIONS, RELATIONS, SYNTAX, label_of
+from headcount.vocabulary import FRAME_TRAITS, LINKS, OF_RELATIONS, RELATIONS, SYNTAX, label_of
 
 OFTEN = 0.2
 """Least share of queries whose largest weight is at one offset for a head to be said to do so."""
@@ -242,9 +242,13 @@ HALF = 0.5
 """Share of attention on the first token, or on no token, from which on a head is counted."""
 
 
-def few_of(run: Analysis) -> Mapping[str, Untested]:
-    """The traits that have too few cases, or none, by name."""
-    return {trait: why for trait, why in run.record.untested.items() if why.reason in SAID}
+def few_of(run: Analysis, site: str | None = None) -> Mapping[str, Untested]:
+    """The traits that have too few cases, or none, by name; those that heads of a site can have."""
+    few = {trait: why for trait, why in run.record.untested.items() if why.reason in SAID}
+    if site is None or run.record.frame_ms is None:
+        return few
+    frames, of_text = {each.key for each in FRAME_TRAITS}, site == "decoder.self"
+    return {trait: why for trait, why in few.items() if (trait not in frames) is of_text}
 
 
 def needs_more(run: Analysis) -> bool:
@@ -252,9 +256,10 @@ def needs_more(run: Analysis) -> bool:
     return any(why.reason == FEW for why in run.record.untested.values())
 
 
-def nothing_tested(run: Analysis) -> bool:
-    """Whether no trait of any head was tested, as far as is known."""
-    traits = [trait for own in (run.traits or {}).values() for trait in own]
+def nothing_tested(run: Analysis, site: str | None = None) -> bool:
+    """Whether no trait of any head, or of any head of a site, was tested, as far as is known."""
+    ours = [row.head for row in run.rows if site in (None, row.site)]
+    traits = [trait for head in ours for trait in (run.traits or {}).get(head, ())]
     return bool(traits) and all(trait.verdict == "untested" for trait in traits)
 
 
@@ -291,25 +296,29 @@ def nothing_words(run: Analysis) -> str:
     return "nothing was tested" if nothing_tested(run) else "no role or tendency"
 
 
-def nothing_sentence(run: Analysis) -> str:
-    """The same in a sentence of its own."""
-    missing = not_tested(run)
-    if nothing_tested(run):
+def nothing_sentence(run: Analysis, site: str) -> str:
+    """The same of a head of a site in a sentence of its own."""
+    missing = not_tested(run, site)
+    if nothing_tested(run, site):
         return missing
     if missing:
         return f"No tested trait is both beyond chance and strong enough. {missing}"
     return "No role or tendency: no trait is both beyond chance and strong enough."
 
 
-def not_tested(run: Analysis) -> str:
+def not_tested(run: Analysis, site: str | None = None) -> str:
     """The traits that have too few cases, with the reasons, in a sentence; empty without any.
 
     Traits with the same reason are named together.
+
+    Args:
+        run: the run.
+        site: site whose heads are meant; all by default.
     """
-    few = few_of(run)
+    few, nothing = few_of(run, site), nothing_tested(run, site)
     reasons = [*dict.fromkeys(why.says for why in few.values())]
-    begin = "Nothing was tested" if nothing_tested(run) else "Not tested"
-    if nothing_tested(run) and len(reasons) < 2:
+    begin = "Nothing was tested" if nothing else "Not tested"
+    if nothing and len(reasons) < 2:
         return f"{': '.join([begin, *reasons])}."
     parts = []
     for says in reasons:

@@ -36,9 +36,11 @@ def standardised(
     half = width // 2
     if maps_HRF.shape[-1] <= half:
         return even_HRF
-    padded_HRF = np.pad(even_HRF, ((0, 0), (0, 0), (half, half)), mode="reflect")
-    windows = np.lib.stride_tricks.sliding_window_view(padded_HRF, width, axis=-1)
-    return np.partition(windows, half, axis=-1)[..., half]
+    for each_RF in even_HRF:  # head by head, since windows take `width` times as much memory
+        padded_RF = np.pad(each_RF, ((0, 0), (half, half)), mode="reflect")
+        windows_RFW = np.lib.stride_tricks.sliding_window_view(padded_RF, width, axis=-1)
+        each_RF[:] = np.partition(windows_RFW, half, axis=-1)[..., half]
+    return even_HRF
 
 
 def starts(gain_HRF: Float[np.ndarray, "head row frame"]) -> Int[np.ndarray, "head row"]:
@@ -48,20 +50,21 @@ def starts(gain_HRF: Float[np.ndarray, "head row frame"]) -> Int[np.ndarray, "he
     frame is taken, as in transformers.
     """
     num_heads, num_rows, num_frames = gain_HRF.shape
-    cost = -np.asarray(gain_HRF, np.float64)
     # Skewed: diagonal d = row + frame is a column, so that a step reads columns d - 1 and d - 2.
-    best = np.full((num_heads, num_rows + num_frames + 1, num_rows + 1), np.inf, np.float32)
     step = np.full((num_heads, num_rows + num_frames + 1, num_rows + 1), 2, np.int8)
-    best[:, 0, 0] = 0
+    nowhere = np.full((num_heads, num_rows + 1), np.inf, np.float32)
+    two_before, one_before = nowhere.copy(), nowhere
+    two_before[:, 0] = 0
     for diagonal in range(2, num_rows + num_frames + 1):
         row = np.arange(max(1, diagonal - num_frames), min(num_rows, diagonal - 1) + 1)
-        both = best[:, diagonal - 2, row - 1]
-        down, along = best[:, diagonal - 1, row - 1], best[:, diagonal - 1, row]
+        both, down, along = two_before[:, row - 1], one_before[:, row - 1], one_before[:, row]
         is_both = (both < down) & (both < along)
         is_down = (down < both) & (down < along) & ~is_both
-        before = np.where(is_both, both, np.where(is_down, down, along))
-        best[:, diagonal, row] = cost[:, row - 1, diagonal - row - 1] + before
+        least = np.where(is_both, both, np.where(is_down, down, along)).astype(np.float64)
+        here = nowhere.copy()
+        here[:, row] = least - gain_HRF[:, row - 1, diagonal - row - 1]
         step[:, diagonal, row] = np.where(is_both, 0, np.where(is_down, 1, 2))
+        two_before, one_before = one_before, here
     return _followed_back(step, num_rows, num_frames)
 
 

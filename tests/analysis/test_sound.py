@@ -1,6 +1,7 @@
 """What heads do on recordings: frames of sound, and the tokens of transcripts."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,12 @@ from headcount.measures import NEAR, FrameMoments, FrameTraits
 from headcount.measures.units import Moments
 from headcount.models import Loaded, encoder_of
 from headcount.pages.card_view import cards
+from headcount.pages.html import report_view
 from headcount.pages.kinds import leading
 from headcount.pages.names import columns_of, heard
 from headcount.pages.opening import opening
 from headcount.pages.sentences import frame_words, head_line, measured
-from headcount.results import read_run
+from headcount.results import Analysis, Untested, read_run
 from headcount.vocabulary import FRAME_TRAITS, SOUND
 from tests.results.test_findings import said, shown
 from tests.textbook import confidence, entropy, frames, surface
@@ -41,6 +43,13 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Loaded:
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return speech.recordings(tmp_path_factory.mktemp("sound"))
+
+
+@pytest.fixture(scope="module")
+def run(loaded: Loaded, sound: Path, tmp_path_factory: pytest.TempPathFactory) -> Analysis:
+    out = tmp_path_factory.mktemp("run")
+    hc.analyze(loaded, Corpus.of_recordings(sound), out=out).write(out)
+    return read_run(out)
 
 
 def _maps(loaded: Loaded, sound: Path) -> list[tuple[Tensor, Tensor, int]]:
@@ -234,12 +243,19 @@ def test_every_trait_of_frames_is_said_in_a_sentence(key: str) -> None:
     assert said(shown(key, DIRECTION.get(key))) == SAID[key]
 
 
-def test_the_page_speaks_of_frames_and_milliseconds(
-    loaded: Loaded, sound: Path, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(("site", "own"), [("enc", "delay"), ("cross", "delay"), ("dec", "rare")])
+def test_a_card_names_what_was_not_tested_of_its_site(run: Analysis, site: str, own: str) -> None:
+    """The decoder's own attention reads text, and all other heads frames."""
+    few = {trait: Untested("", "few", f"too few of {trait}") for trait in ("rare", "delay")}
+    view = report_view(replace(run, record=replace(run.record, untested=few)))
+    notes = [card.profile.note for card in view.cards if card.profile and site in card.head]
+    for text in (*notes, view.nothing_more[site]):
+        assert [trait for trait in few if f"too few of {trait}" in text] in ([own], [])
+    assert own in view.nothing_more[site]
+
+
+def test_the_page_speaks_of_frames_and_milliseconds(run: Analysis) -> None:
     """Of tokens, only where the decoder reads some."""
-    hc.analyze(loaded, Corpus.of_recordings(sound), out=tmp_path).write(tmp_path)
-    run = read_run(tmp_path)
     text = measured(run.record)
     assert text.startswith("4 recordings, 3 s of sound") and "tokens of transcripts" in text
     steps = " ".join(opening(run, leading(run)).steps)

@@ -12,7 +12,6 @@ from headcount.cache import CacheOptions
 from headcount.cache.holding import holding_of
 from headcount.cache.scores import GroupScores
 from headcount.compaction import compact
-from headcount.compare import compare
 from headcount.core import Head, InputError
 from headcount.corpora import Corpus
 from headcount.explanation import Explained, ExplainOptions, explain
@@ -22,7 +21,7 @@ from headcount.measures import induction_scores
 from headcount.pruning import Units, choose_heads
 from headcount.results import RANDOM
 from headcount.tasks import evaluate
-from headcount.testing import Known, Planted, Purpose, planted_model
+from headcount.testing import Known, Planted, Purpose
 from headcount.vocabulary import Thresholds
 from tests.truth.changed import accuracy
 from tests.truth.looking import Looking
@@ -326,24 +325,6 @@ def pruned(known: Known) -> Iterator[Answer]:
         yield answer(f"{name}{which}: accuracy unchanged", [same], [f"{accuracy(small)} of {can}"])
 
 
-# ---------------------------------------------------------------- two models
-
-
-def replaced(known: Known) -> Iterator[Answer]:
-    """Heads that differ in a second model, in which one planted head does something else."""
-    named = [each for each in known.program.planted if known.role_of(each) and each.kind != "tell"]
-    if not named or any(each.kind == "copy" for each in named):
-        return
-    one = named[0]
-    other = replace(one, offset=0, kind="punctuation" if one.kind != "punctuation" else "first")
-    planted = tuple(other if each is one else each for each in known.program.planted)
-    program = replace(known.program, planted=planted)
-    second = replace(known, program=program, model=planted_model(program, known.family, known.seed))
-    found = compare(known.analysis(), second.analysis())
-    differ = {head for head in map(str, known.heads) if head not in found.same}
-    yield answer("the head that was replaced, and no other", [differ == {str(one.head)}], [differ])
-
-
 QUESTIONS: Mapping[str, Callable[[Known], Iterator[Answer]]] = {
     "roles": roles,
     "attention": own_attention,
@@ -353,6 +334,5 @@ QUESTIONS: Mapping[str, Callable[[Known], Iterator[Answer]]] = {
     "skills": copying,
     "cache": streaming,
     "prune": pruned,
-    "compare": replaced,
 }
 """The parts of the table."""

@@ -88,7 +88,7 @@ function cardTop(shown) {
 }
 
 function cardFindings(shown) {
-  if (!shown.findings.length) return h("p", { class: "card-roles" }, data.nothingMore);
+  if (!shown.findings.length) return h("p", { class: "card-roles" }, data.nothingMore[shown.head.split(".")[0]]);
   const items = shown.findings.map((found) => h("li", { class: found.verdict }, swatch(found.kind), h("span", {}, h("b", {}, `${found.verdict}:`), ` ${found.text}`)));
   return h("ul", { class: "card-roles" }, ...items);
 }

@@ -87,8 +87,9 @@ class Known:
         found = Counter[int]()
         for length in {len(each) for each in self.texts}:
             bits_NTK = np.stack([each for each in self.texts if len(each) == length])
-            for at in range(length):
-                found.update((self.program.looked_at(planted, bits_NTK, at) - at).tolist())
+            at_Q = np.arange(length)
+            keys_NQ = self.program.looked_at(planted, bits_NTK, at_Q)
+            found.update((keys_NQ - at_Q).ravel().tolist())
         return {offset: each / found.total() for offset, each in found.items()}
 
     # ------------------------------------------------------------ worth
@@ -126,15 +127,17 @@ class Known:
             bits_TK = bits_TK[: 1 + len(bits_TK) - len(found) % 3]
             at = len(bits_TK) - 2
             now_TK, next_K = bits_TK[: at + 1].copy(), bits_TK[at + 1].copy()
-            key = int(self.program.looked_at(planted, now_TK[None], at)[0])
+            at_Q = np.array([at])
+            key = int(self.program.looked_at(planted, now_TK[None], at_Q)[0, 0])
             next_K[label] = now_TK[key, planted.bit]
             if is_seen:
                 now_TK[key] = next_K
             rival_K, second_TK = next_K.copy(), now_TK.copy()
             rival_K[label] *= -1
             second_TK[key, planted.bit] *= -1
-            keys = [self.program.looked_at(planted, e[None], at)[0] for e in (now_TK, second_TK)]
-            if at + 1 >= shortest and keys == [key, key]:
+            both_2TK = np.stack([now_TK, second_TK])
+            keys_2Q = self.program.looked_at(planted, both_2TK, at_Q)
+            if at + 1 >= shortest and (keys_2Q == key).all():
                 texts = (written(now_TK), f" {word(next_K)}", f" {word(rival_K)}")
                 found.append(Prompt(*texts, written(second_TK)))
             if len(found) == number:

@@ -207,55 +207,67 @@ class Program(Planting):
     # ------------------------------------------------------------ what heads look at
 
     def looked_at(
-        self, planted: Planted, bits_NTK: Int[np.ndarray, "text token bit"], at: int
-    ) -> Int[np.ndarray, " text"]:
-        """The key that a head looks at from one query, in each of some texts of one length.
+        self,
+        planted: Planted,
+        bits_NTK: Int[np.ndarray, "text token bit"],
+        at_Q: Int[np.ndarray, " query"],
+    ) -> Int[np.ndarray, "text query"]:
+        """The key that a head looks at from some queries, in each of some texts of one length.
 
         Raises:
             ValueError: for a kind that looks at several keys.
         """
         num_texts, length, _ = bits_NTK.shape
-        end = at + 1 if self.is_causal else length
-        key_T, last = np.arange(end), end - 1
+        key_T = np.arange(length)
+        last_Q = at_Q if self.is_causal else np.full_like(at_Q, length - 1)
+
+        def best(score: np.ndarray) -> Int[np.ndarray, "text query"]:
+            return np.where(key_T <= last_Q[:, None], score, -np.inf).argmax(-1)
+
         match planted.kind:
             case "offset" | "tell":
                 offset = -1 if planted.kind == "tell" else planted.offset
-                found = np.full(num_texts, min(max(at + offset, 0), last))
+                found = np.minimum(np.maximum(at_Q + offset, 0), last_Q)
             case "first":
-                found = np.zeros(num_texts, int)
+                found = np.zeros_like(at_Q)
             case "punctuation":
-                found = (bits_NTK[:, :end, PUNCTUATION] * length + key_T).argmax(1)
+                found = best((bits_NTK[..., PUNCTUATION] * length + key_T)[:, None])
             case "rare":
-                found = rarity(bits_NTK[:, :end]).argmax(1)
+                found = best(rarity(bits_NTK)[:, None])
             case "copy":
                 told_NTK = bits_NTK[:, np.maximum(key_T - 1, 0)]
-                like_NT = (told_NTK * bits_NTK[:, at, None]).sum(-1)
-                found = (like_NT * length + key_T).argmax(1)
+                found = best(bits_NTK[:, at_Q] @ told_NTK.swapaxes(1, 2) * length + key_T)
             case other:
                 raise ValueError(f"Expected a kind that looks at one key, got {other}.")
-        return np.where(bits_NTK[:, at, GATE] > 0, found, last) if planted.is_gated else found
+        if planted.is_gated:
+            found = np.where(bits_NTK[:, at_Q, GATE] > 0, found, last_Q)
+        return np.broadcast_to(found, (num_texts, len(at_Q)))
 
     def read(
-        self, planted: Planted, bits_NTK: Int[np.ndarray, "text token bit"], at: int
-    ) -> Float[np.ndarray, " text"]:
-        """What a head reads at one query: the bit of the key that it looks at, or the mean."""
+        self,
+        planted: Planted,
+        bits_NTK: Int[np.ndarray, "text token bit"],
+        at_Q: Int[np.ndarray, " query"],
+    ) -> Float[np.ndarray, "text query"]:
+        """What a head reads at some queries: the bit of the key that it looks at, or the mean."""
+        bit_NT = bits_NTK[..., planted.bit]
         if planted.kind == "mean":
-            end = at + 1 if self.is_causal else bits_NTK.shape[1]
-            return bits_NTK[:, :end, planted.bit].mean(1)
-        keys = self.looked_at(planted, bits_NTK, at)
-        return bits_NTK[np.arange(len(bits_NTK)), keys, planted.bit].astype(float)
+            last_Q = at_Q if self.is_causal else np.full_like(at_Q, bits_NTK.shape[1] - 1)
+            return bit_NT.cumsum(1)[:, last_Q] / (1 + last_Q)
+        keys_NQ = self.looked_at(planted, bits_NTK, at_Q)
+        return np.take_along_axis(bit_NT, keys_NQ, axis=1).astype(float)
 
     # ------------------------------------------------------------ labels and losses
 
-    def likely(self, label: int, read_N: Float[np.ndarray, " text"]) -> Float[np.ndarray, " text"]:
+    def likely(self, label: int, read: Float[np.ndarray, "*query"]) -> Float[np.ndarray, "*query"]:
         """Probability that a bit of the label is 1, by what the first of its writers reads."""
         first = self.writers(label)[0]
         evidence = first.evidence
         match first.purpose:
             case "needed":
-                return sigmoid(evidence * read_N)
+                return sigmoid(evidence * read)
             case "undo":
-                return np.full(len(read_N), 0.5)
+                return np.full_like(read, 0.5)
             case "noise":
                 agrees = (softplus(evidence) - np.log(2)) / evidence
             case "backup":
@@ -263,7 +275,7 @@ class Program(Planting):
                 agrees = 1 - (softplus(evidence - every) - softplus(-every)) / evidence
             case other:
                 raise ValueError(f"Expected a purpose that writes, got {other}.")
-        return 0.5 + (agrees - 0.5) * read_N
+        return 0.5 + (agrees - 0.5) * read
 
     def reads(
         self, planted: Planted, texts: Sequence[Int[np.ndarray, "token bit"]]
@@ -273,8 +285,7 @@ class Program(Planting):
         for length in {len(each) for each in texts}:
             group = [number for number, each in enumerate(texts) if len(each) == length]
             bits_NTK = np.stack([texts[number] for number in group])
-            read_TN = [self.read(planted, bits_NTK, at) for at in range(length)]
-            found |= dict(zip(group, np.stack(read_TN, 1), strict=True))
+            found |= dict(zip(group, self.read(planted, bits_NTK, np.arange(length)), strict=True))
         return [found[number] for number in range(len(texts))]
 
     def effects(
@@ -333,30 +344,29 @@ class Program(Planting):
         bits_NTK = drawn(rng, (number, longest))
         if self.is_causal:
             for at in range(longest - 1):
-                bits_NTK[:, at + 1, list(self.labels)] = self.drawn_labels(bits_NTK, at, rng)
-        return [bits_TK[:length] for bits_TK, length in self._cut(bits_NTK, rng, shortest)]
-
-    def _cut(self, bits_NTK: np.ndarray, rng: np.random.Generator, shortest: int):
-        lengths = rng.integers(shortest, bits_NTK.shape[1] + 1, len(bits_NTK))
-        return zip(bits_NTK, lengths.tolist(), strict=True)
+                labels_N1L = self.drawn_labels(bits_NTK, np.array([at]), rng)
+                bits_NTK[:, at + 1, list(self.labels)] = labels_N1L[:, 0]
+        lengths = rng.integers(shortest, longest + 1, number)
+        return [bits_TK[:length] for bits_TK, length in zip(bits_NTK, lengths, strict=True)]
 
     def drawn_labels(
-        self, bits_NTK: Int[np.ndarray, "text token bit"], at: int, rng: np.random.Generator
-    ) -> Int[np.ndarray, "text label"]:
-        """The bits of one token's label that heads write, drawn for texts of one length."""
-        found = [
-            np.where(rng.random(len(bits_NTK)) < self.likely(label, read_N), 1, -1)
-            for label in self.labels
-            for read_N in [self.read(self.writers(label)[0], bits_NTK, at)]
-        ]
-        return np.stack(found, 1) if found else np.zeros((len(bits_NTK), 0), int)
+        self,
+        bits_NTK: Int[np.ndarray, "text token bit"],
+        at_Q: Int[np.ndarray, " query"],
+        rng: np.random.Generator,
+    ) -> Int[np.ndarray, "text query label"]:
+        """The bits of some tokens' labels that heads write, drawn for texts of one length."""
+        likely_LNQ = np.zeros((len(self.labels), len(bits_NTK), len(at_Q)))
+        for number, label in enumerate(self.labels):
+            read_NQ = self.read(self.writers(label)[0], bits_NTK, at_Q)
+            likely_LNQ[number] = self.likely(label, read_NQ)
+        drawn_QLN = rng.random((len(at_Q), len(self.labels), len(bits_NTK)))
+        return np.where(drawn_QLN.transpose(2, 0, 1) < likely_LNQ.transpose(1, 2, 0), 1, -1)
 
     def classes(self, bits_TK: Int[np.ndarray, "token bit"], seed: int) -> list[int]:
         """The class of every word of a text, whose bits are those that heads write."""
         rng = np.random.default_rng((2, seed))
-        drawn_TL = np.stack(
-            [self.drawn_labels(bits_TK[None], at, rng)[0] for at in range(len(bits_TK))]
-        )
+        drawn_TL = self.drawn_labels(bits_TK[None], np.arange(len(bits_TK)), rng)[0]
         return ((drawn_TL > 0) @ (1 << np.arange(drawn_TL.shape[1]))).tolist()
 
 

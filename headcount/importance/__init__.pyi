@@ -35,6 +35,7 @@ from .gradient_score import GradientScore as GradientScore
 from .gradient_score import gradient as gradient
 from .gradients import Scores as Scores
 from .gradients import frozen as frozen
+from .gradients import summed_slopes as summed_slopes
 from .lrp.propagation import Lrp as Lrp
 from .lrp.propagation import unfused as unfused
 from .lrp.relevance import relevance as relevance

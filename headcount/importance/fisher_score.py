@@ -37,9 +37,11 @@ def fisher(
         anatomy: Result of `examine(model)`; examined now if None.
         max_tokens: Number of padded tokens in a batch.
     """
-    from headcount.importance.gradients import summed  # only here: it needs torch
+    from headcount.importance.gradients import summed_slopes  # only here: it needs torch
 
-    sums, _ = summed(model, task, lambda slope_EH: slope_EH.square().sum(0), anatomy, max_tokens)
+    sums, _ = summed_slopes(
+        model, task, lambda slope_EH: slope_EH.square().sum(0), anatomy, max_tokens
+    )
     return {place: sum_H / task.num_examples for place, sum_H in sums.items()}
 
 

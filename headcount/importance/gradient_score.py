@@ -66,14 +66,14 @@ def gradient(
     Returns:
         One score per head, by site and layer, in the unit of the task's loss unless normalised.
     """
-    from headcount.importance.gradients import summed  # only here: it needs torch
+    from headcount.importance.gradients import summed_slopes  # only here: it needs torch
 
     check_choice("a level", level, Level)
 
     def size(slope: "Tensor") -> "Tensor":
         return slope.sum(0).abs() if level == "batch" else slope.abs().flatten(0, -2).sum(0)
 
-    sums, count = summed(model, task, size, anatomy, max_tokens, level)
+    sums, count = summed_slopes(model, task, size, anatomy, max_tokens, level)
     means = {place: total_H / count for place, total_H in sums.items()}
     if not normalise:
         return means

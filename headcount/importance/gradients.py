@@ -83,7 +83,7 @@ def slopes(start: Tensor, leaves: Sequence[Tensor], again: bool = False) -> tupl
     return arrived
 
 
-def summed(
+def summed_slopes(
     model: AnyModel,
     task: Task,
     part: Callable[[Tensor], Float64[Tensor, " head"]],
@@ -91,15 +91,23 @@ def summed(
     max_tokens: int = MAX_TOKENS,
     level: Level = "sample",
 ) -> tuple[dict[LayerId, Float64[Tensor, " head"]], int]:
-    """A sum over batches by layer, and the number of terms in the losses.
+    """A sum over batches of slopes of the loss, and the number of terms in the losses.
+
+    >>> found, _ = summed_slopes(  # doctest: +SKIP
+    ...     loaded, task, lambda slope_EH: slope_EH.square().sum(0)
+    ... )
 
     Args:
         model: Model to score.
         task: Task that defines the loss.
-        part: What a batch adds to a layer's sum, of its gradients (`gate_gradients`).
+        part: What a batch adds to a layer's sum: a number of each head, of the gradients of the
+            examples' losses at its gate, [example, head].
         anatomy: Result of `examine(model)`; examined now if None.
         max_tokens: Number of padded tokens in a batch.
-        level: Unit that has a gate of its own.
+        level: Unit that has a gate of its own; of `token`, gradients are [row, query, head].
+
+    Raises:
+        ModelError: If no gradient passes through the model.
     """
     model, anatomy = examined(model, anatomy)
     sums: dict[LayerId, Tensor] = {}

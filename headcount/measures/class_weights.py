@@ -5,7 +5,7 @@ the kernels reduce (`traits`, `patch_traits`), and those of plug-ins, whose keys
 by block (`ClassWeights`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
@@ -41,6 +41,72 @@ class ClassCases:
     """Number of queries that see a key at each of these offsets."""
     far_pairs: Int[Tensor, ""]
     """Number of pairs of a query and a key that it sees at another offset."""
+
+
+def is_late(sides: Sides) -> Bool[Tensor, "batch query"]:
+    """Which queries are tokens and, in causal models, not among the first `EARLY`."""
+    is_query_BQ = sides.queries.is_token_BN
+    place_Q = torch.arange(is_query_BQ.shape[1], device=is_query_BQ.device)
+    return is_query_BQ & (place_Q >= (EARLY if sides.is_causal else 0))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What each query sees of each class: it is a case of those with keys inside and outside."""
+
+    is_case_TBQ: Bool[Tensor, "trait batch query"]
+    chance_TBQ: Float[Tensor, "trait batch query"]
+    """Share of the keys that are in the class."""
+    near_TBQO: Bool[Tensor, "trait batch query near"]
+    """Whether the key at each of `OFFSETS` is."""
+    far_TBQ: Int[Tensor, "trait batch query"]
+    """Number of other keys that are."""
+
+    @classmethod
+    def of(cls, can_be_TBQ: Tensor, size_TBQ: Tensor, near_TBQO: Tensor, visible_BQ: Tensor):
+        """By the number of keys that are in each class, and of all.
+
+        Args:
+            can_be_TBQ: which queries can be cases.
+            size_TBQ: number of keys in each class.
+            near_TBQO: as the field.
+            visible_BQ: number of all keys.
+        """
+        return cls(
+            can_be_TBQ & (size_TBQ > 0) & (size_TBQ < visible_BQ),
+            size_TBQ.double() / visible_BQ.clamp_min(1),
+            near_TBQO,
+            size_TBQ - near_TBQO.sum(-1),
+        )
+
+    @classmethod
+    def joined(cls, parts: Iterable["Seen"], dim: int) -> "Seen":
+        """Those of further queries (2), or of further classes (0)."""
+        columns = zip(*(vars(each).values() for each in parts), strict=True)
+        return cls(*(torch.cat(each, dim) for each in columns))
+
+    def counted(self, sides: Sides, near_BQO: Tensor, visible_BQ: Tensor) -> "Counted":
+        """The sums over the cases of a batch.
+
+        Args:
+            sides: its tokens.
+            near_BQO: whether there is a key at each of `OFFSETS`.
+            visible_BQ: number of all keys.
+        """
+        is_query_BQ = sides.queries.is_token_BN
+        is_case_2TBQ = self.is_case_TBQ & sides.queries.is_half_2BN[:, None]
+        sums = ClassCases(
+            cases=is_case_2TBQ.sum((2, 3)),
+            chance=(is_case_2TBQ * self.chance_TBQ).sum((2, 3)),
+            near=torch.stack(
+                [(is_case_2TBQ & each).sum((2, 3)) for each in self.near_TBQO.unbind(-1)], -1
+            ),
+            far=(is_case_2TBQ * self.far_TBQ).sum((2, 3)),
+            diagonal_queries=(near_BQO & is_query_BQ[..., None]).sum((0, 1)),
+            far_pairs=((visible_BQ - near_BQO.sum(-1)) * is_query_BQ).sum(),
+        )
+        return Counted.of(self.is_case_TBQ, sums, sides.once(Slots.of))
 
 
 @final
@@ -137,29 +203,18 @@ class _counted:
     """Counts the keys of some classes, by blocks; one that equals it has found the same."""
 
     classes: tuple[Trait, ...]
-    of_content: bool
+    of_content: bool = False
 
     def __call__(self, sides: Sides) -> Counted:
-        parts = zip(*self._parts(sides), strict=True)
-        joined = [torch.cat(each, -2 if each[0].ndim == 4 else -1) for each in parts]
-        is_case_TBQ, chance_TBQ, near_TBQO, far_TBQ, seen_1BQO, visible_BQ = joined
-        is_query_BQ, seen_BQO = sides.queries.is_token_BN, seen_1BQO[0]
-        is_case_2TBQ = is_case_TBQ & sides.queries.is_half_2BN[:, None]
-        sums = ClassCases(
-            cases=is_case_2TBQ.sum((2, 3)),
-            chance=(is_case_2TBQ * chance_TBQ).sum((2, 3)),
-            near=(is_case_2TBQ[..., None] & near_TBQO).sum((2, 3)),
-            far=(is_case_2TBQ * far_TBQ).sum((2, 3)),
-            diagonal_queries=(seen_BQO & is_query_BQ[..., None]).sum((0, 1)),
-            far_pairs=((visible_BQ - seen_BQO.sum(-1)) * is_query_BQ).sum(),
-        )
-        return Counted.of(is_case_TBQ, sums, sides.once(Slots.of))
+        seen, near_BQO, visible_BQ = zip(*self._parts(sides), strict=True)
+        return Seen.joined(seen, 2).counted(sides, torch.cat(near_BQO, 1), torch.cat(visible_BQ, 1))
 
-    def _parts(self, sides: Sides) -> Iterator[tuple[Tensor, ...]]:
+    def _parts(self, sides: Sides) -> Iterator[tuple[Seen, Tensor, Tensor]]:
         queries, keys = sides.queries, sides.keys
         num_queries, num_keys = queries.ids_BN.shape[1], keys.ids_BN.shape[1]
         place_K = torch.arange(num_keys, device=keys.ids_BN.device)
         can_be_TBQ = torch.stack([each.checked_cases(sides) for each in self.classes])
+        can_be_TBQ &= is_late(sides)
         for start in range(0, num_queries, AT_ONCE):
             part = slice(start, min(start + AT_ONCE, num_queries))
             place_Q1 = torch.arange(part.start, part.stop, device=keys.ids_BN.device)[:, None]
@@ -168,18 +223,14 @@ class _counted:
             if sides.is_causal:
                 sees_BQK = sees_BQK & (place_K <= place_Q1)
             is_at_OQK = torch.stack([place_K - place_Q1 == offset for offset in OFFSETS])
-            seen_BQO = torch.stack([(sees_BQK & each).any(-1) for each in is_at_OQK], -1)
             visible_BQ = sees_BQK.sum(-1)
-            is_query_TBQ = can_be_TBQ[..., part]
-            if sides.is_causal:
-                is_query_TBQ = is_query_TBQ & (place_Q1[:, 0] >= EARLY)
             everything = slice(0, len(keys.ids_BN))
             in_TBQK = torch.stack(
                 [each.checked(sides, everything, part) & sees_BQK for each in self.classes]
             )
-            size_TBQ = in_TBQK.sum(-1)
-            near_TBQO = torch.stack([(in_TBQK & each).any(-1) for each in is_at_OQK], -1)
-            is_case_TBQ = is_query_TBQ & (size_TBQ > 0) & (size_TBQ < visible_BQ)
-            chance_TBQ = size_TBQ.double() / visible_BQ.clamp_min(1)
-            far_TBQ = size_TBQ - near_TBQO.sum(-1)
-            yield is_case_TBQ, chance_TBQ, near_TBQO, far_TBQ, seen_BQO[None], visible_BQ
+            near_BQO, near_TBQO = (
+                torch.stack([(each & is_at).any(-1) for is_at in is_at_OQK], -1)
+                for each in (sees_BQK, in_TBQK)
+            )
+            seen = Seen.of(can_be_TBQ[..., part], in_TBQK.sum(-1), near_TBQO, visible_BQ)
+            yield seen, near_BQO, visible_BQ

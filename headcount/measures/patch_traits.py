@@ -44,7 +44,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headcount import numbers
-from headcount.measures.class_weights import ClassCases, ClassSums, Counted
+from headcount.measures.class_weights import ClassSums, Counted, Seen
 from headcount.measures.key_classes import Trait
 from headcount.measures.patches import BESIDE, GridColumns, Places, displacements
 from headcount.measures.reductions import OFFSETS, Attention, Sides
@@ -169,37 +169,36 @@ class _ClassCases:
     @classmethod
     def of(cls, sides: Sides) -> "_ClassCases":
         """The cases of one batch."""
-        grid, queries, slots = sides.grid, sides.queries, sides.once(Slots.of)
+        grid, queries = sides.grid, sides.queries
         assert grid is not None
         places, around = sides.once(Places.of), sides.once(GridColumns.of)
         is_line = torch.stack([places.is_same_row(), places.is_same_column()])
         size_2Q = is_line.sum(-1)
         has_others_BQ = queries.is_content_BN & (grid.num_patches > 1)
-        is_case_TBQ = torch.stack([*(each.cases(sides) for each in CLASSES), has_others_BQ])
         beside_2QO = torch.stack(
             [line.gather(1, around.beside_QO) & around.has_beside_QO for line in is_line]
         )
         nothing_QO, nothing_Q = torch.zeros_like(beside_2QO[0]), torch.zeros_like(size_2Q[0])
-        beside_TQO = torch.stack([nothing_QO, *beside_2QO, nothing_QO])
         far_2Q = size_2Q - beside_2QO.sum(-1)
-        ones_Q = torch.ones_like(size_2Q[0])
-        even_TQ = torch.stack([ones_Q, *size_2Q, nothing_Q]).double() / grid.num_tokens
-        is_half = queries.is_half_2BN
-        by_half = [torch.stack([(each & h).sum(0) for each in is_case_TBQ]) for h in is_half]
-        cases_2TQ = torch.stack(by_half)
-        num_images = queries.is_token_BN[:, 0].sum()
-        distance_Q = places.distance().double().sum(-1) / grid.num_patches
-        pairs = grid.num_patches**2 - around.has_beside_QO.sum()
-        sums = ClassCases(
-            cases=cases_2TQ.sum(-1),
-            chance=(cases_2TQ * even_TQ).sum(-1),
-            near=(cases_2TQ[..., None] * beside_TQO).sum(2),
-            far=(cases_2TQ * torch.stack([nothing_Q, *far_2Q, nothing_Q])).sum(-1),
-            diagonal_queries=around.has_beside_QO.sum(0) * num_images,
-            far_pairs=pairs * num_images,
+        sizes = [torch.ones_like(nothing_Q), *size_2Q, nothing_Q]
+        of_queries = (
+            torch.stack(sizes).double() / grid.num_tokens,
+            torch.stack([nothing_QO, *beside_2QO, nothing_QO]),
+            torch.stack([nothing_Q, *far_2Q, nothing_Q]),
         )
+        num_rows = len(queries.ids_BN)
+        seen = Seen(
+            torch.stack([*(each.cases(sides) for each in CLASSES), has_others_BQ]),
+            *(each[:, None].expand(-1, num_rows, *each.shape[1:]) for each in of_queries),
+        )
+        counted = seen.counted(
+            sides,
+            around.has_beside_QO.expand(num_rows, -1, -1),
+            grid.num_patches * queries.is_content_BN,
+        )
+        distance_Q = places.distance().double().sum(-1) / grid.num_patches
         even_Q = torch.where(distance_Q > 0, distance_Q, 1)
-        return cls(Counted.of(is_case_TBQ, sums, slots), even_Q)
+        return cls(counted, even_Q)
 
 
 @final

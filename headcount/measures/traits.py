@@ -5,7 +5,8 @@ and the two rarest content tokens that the query sees (whether the largest weigh
 is on one of them). For a query q that sees $n_q$ keys, $m_q$ of them in the class, a head that
 looks at no key in particular has $m_q / n_q$ there.
 
-So that a head is not counted for what another trait explains, some queries are no cases:
+A query that sees no key of the class, or no other key, is no case: it says nothing of a head. So
+that a head is not counted for what another trait explains, some others are none either:
 
 - in causal models, the first `EARLY` queries;
 - first token: its neighbour, and queries of which it is one of the two rarest tokens (see
@@ -33,8 +34,8 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from headcount.corpora import EARLY, first_cases, rarest_so_far
-from headcount.measures.class_weights import ClassCases, ClassSums, Counted
+from headcount.corpora import first_cases, rarest_so_far
+from headcount.measures.class_weights import ClassSums, Counted, Seen, is_late
 from headcount.measures.key_classes import Trait
 from headcount.measures.looks import REACH, around, later, num_visible
 from headcount.measures.reductions import OFFSETS, Attention, Sides
@@ -176,35 +177,15 @@ class _Cases:
     @classmethod
     def of(cls, sides: Sides) -> "_Cases":
         """The cases of one batch."""
-        queries, slots = sides.queries, sides.once(Slots.of)
         rarest_BQ2 = sides.once(rarest_visible)
         visible_BQ, near_BQO = _seen(sides.keys.is_token_BN, sides)
         alike = [_seen(each.members(sides), sides) for each in CLASSES[:-1]]
-        size_BQ, near_of = zip(*alike, _own_segment(sides), strict=True)
-        chances = [size_BQ_ / visible_BQ for size_BQ_ in size_BQ]
-        content_BQ = num_visible(later(sides), sides)
-        chances.append(2 / content_BQ.clamp_min(1))
-        far = [one_BQ - its.sum(-1) for one_BQ, its in zip(size_BQ, near_of, strict=True)]
-        is_case = _are_cases(sides, rarest_BQ2, size_BQ, content_BQ)
-        is_case_TBQ = torch.stack(is_case)
-        is_half = queries.is_half_2BN
-
-        def by_half(numbers_TBQ: Tensor) -> Tensor:
-            """Sums over the cases of each trait in either half."""
-            counted_TBQ = numbers_TBQ * is_case_TBQ
-            return torch.stack([(counted_TBQ * each).sum((1, 2)) for each in is_half])
-
-        near_TBQO = torch.stack([*near_of, torch.zeros_like(near_BQO)])
-        sums = ClassCases(
-            cases=by_half(is_case_TBQ),
-            chance=by_half(torch.stack([each.double() for each in chances])),
-            near=torch.stack([by_half(each.long()) for each in near_TBQO.unbind(-1)], -1),
-            far=by_half(torch.stack([*far, torch.zeros_like(visible_BQ)])),
-            diagonal_queries=(near_BQO & queries.is_token_BN[..., None]).sum((0, 1)),
-            far_pairs=((visible_BQ - near_BQO.sum(-1)) * queries.is_token_BN).sum(),
-        )
-        rare_offsets = _rare_offsets(rarest_BQ2, is_case_TBQ[-1], is_half)
-        return cls(Counted.of(is_case_TBQ, sums, slots), rarest_BQ2, rare_offsets)
+        size, near = zip(*alike, _own_segment(sides), strict=True)
+        can_be_TBQ = is_late(sides) & torch.stack([each.cases(sides) for each in CLASSES])
+        classes = Seen.of(can_be_TBQ, torch.stack(size), torch.stack(near), visible_BQ)
+        seen = Seen.joined((classes, _rare(rarest_BQ2, near_BQO, sides)), 0)
+        rare_offsets = _rare_offsets(rarest_BQ2, seen.is_case_TBQ[-1], sides.queries.is_half_2BN)
+        return cls(seen.counted(sides, near_BQO, visible_BQ), rarest_BQ2, rare_offsets)
 
 
 def _seen(is_key_BK: Tensor, sides: Sides) -> tuple[Tensor, Tensor]:
@@ -229,20 +210,20 @@ def _own_segment(sides: Sides) -> tuple[Tensor, Tensor]:
     return size_BQ * has_two_B1, own_BQO & has_two_B1[..., None]
 
 
-def _are_cases(
-    sides: Sides, rarest_BQ2: Tensor, size_BQ: tuple[Tensor, ...], content_BQ: Tensor
-) -> list[Tensor]:
-    """Which queries are cases of each trait."""
-    queries, keys = sides.queries, sides.keys
-    position_Q = torch.arange(queries.ids_BN.shape[1], device=keys.ids_BN.device)
-    is_query_BQ = queries.is_token_BN & (position_Q >= (EARLY if sides.is_causal else 0))
+def _rare(rarest_BQ2: Tensor, near_BQO: Tensor, sides: Sides) -> Seen:
+    """What each query sees of rare tokens, whose null of position is that of `_rare_offsets`."""
+    keys = sides.keys
+    content_BQ = num_visible(later(sides), sides)
     first_content_B1 = keys.is_content_BN.long().argmax(1)[:, None]
-    has_rare_BQ = (rarest_BQ2 >= 0).all(-1) & queries.is_content_BN & (content_BQ > 2)
+    has_rare_BQ = (rarest_BQ2 >= 0).all(-1) & sides.queries.is_content_BN & (content_BQ > 2)
     is_first_BQ2 = (rarest_BQ2 == 0) | (rarest_BQ2 == first_content_B1[..., None])
-    pairs = zip(CLASSES, size_BQ, strict=True)
-    is_case = [each.cases(sides) & (its_BQ > 0) for each, its_BQ in pairs]
-    is_case.append(has_rare_BQ & ~is_first_BQ2.any(-1))
-    return [is_query_BQ & each for each in is_case]
+    is_case_BQ = is_late(sides) & has_rare_BQ & ~is_first_BQ2.any(-1)
+    return Seen(
+        is_case_BQ[None],
+        (2 / content_BQ.clamp_min(1)).double()[None],
+        torch.zeros_like(near_BQO)[None],
+        torch.zeros_like(content_BQ)[None],
+    )
 
 
 def rarest_visible(sides: Sides) -> Int[Tensor, "batch query 2"]:

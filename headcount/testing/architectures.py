@@ -17,6 +17,8 @@ from headcount.testing.tokens import BITS
 HEAD_DIM = 64
 POSITIONS = 64
 """Number of positions of the models that embed them."""
+BINS = 8
+"""Frequencies of a spectrogram, which no planted head listens to."""
 _SMALL = 1e-3
 """Scale at which the hyperbolic tangent before the classes of pairs is a straight line."""
 TURN = 10.0**-0.25
@@ -155,16 +157,11 @@ class Translator(Architecture):
     """Blenderbot, an encoder-decoder with normalisation before attention."""
 
     def built(self, program: Planting, sizes: dict[str, Any]) -> PreTrainedModel:  # noqa: D102
-        both = {
-            f"{side}_{name}": number
-            for side in ("encoder", "decoder")
-            for name, number in (
-                ("layers", program.layers),
-                ("attention_heads", program.heads),
-                ("ffn_dim", 1),
-            )
-        }
-        sizes = sizes | both | {"d_model": sizes["hidden_size"], "decoder_start_token_id": 0}
+        sizes = (
+            sizes
+            | _of_both_sides(program)
+            | {"d_model": sizes["hidden_size"], "decoder_start_token_id": 0}
+        )
         sizes = {name: each for name, each in sizes.items() if name not in _DECODER_NAMES}
         sizes |= {"scale_embedding": False, "forced_eos_token_id": None}
         return hf.BlenderbotForConditionalGeneration(hf.BlenderbotConfig(**sizes))
@@ -187,8 +184,39 @@ class Translator(Architecture):
         return tuple((side.embed_positions.weight, 0) for side in sides)
 
 
+@final
+class Whisper(Architecture):
+    """A Whisper, of which the encoder is planted: no weight of its decoder is set."""
+
+    def built(self, program: Planting, sizes: dict[str, Any]) -> PreTrainedModel:  # noqa: D102
+        begin = sizes["vocab_size"]
+        both = _of_both_sides(program) | {"d_model": sizes["hidden_size"], "pad_token_id": 0}
+        both |= {"max_source_positions": POSITIONS, "max_target_positions": POSITIONS}
+        both |= {"bos_token_id": None, "eos_token_id": None, "decoder_start_token_id": begin}
+        config = hf.WhisperConfig(**both, vocab_size=begin + 2, num_mel_bins=BINS)
+        return hf.WhisperForConditionalGeneration(config)
+
+    def attention(self, model: Any) -> Iterator[Projections]:  # noqa: D102
+        for number, block in enumerate(model.model.encoder.layers):
+            own = block.self_attn
+            parts = (own.q_proj, own.k_proj, own.v_proj, own.out_proj)
+            yield Projections(LayerId("encoder.self", number), *(each.weight for each in parts))
+
+    def places(self, model: Any) -> tuple[tuple[Tensor, int], ...]:  # noqa: D102
+        return ((model.model.encoder.embed_positions.weight, 0),)
+
+    def classify(self, model: Any, weight: Tensor) -> None:  # noqa: D102
+        pass
+
+
 _DECODER_NAMES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
 """Sizes that encoder-decoders name otherwise."""
+
+
+def _of_both_sides(program: Planting) -> dict[str, Any]:
+    """Sizes of an encoder-decoder whose sides are alike."""
+    own = {"layers": program.layers, "attention_heads": program.heads, "ffn_dim": 1}
+    return {f"{side}_{name}": own[name] for side in ("encoder", "decoder") for name in own}
 
 
 ARCHITECTURES: Mapping[Family, Architecture] = {
@@ -199,6 +227,7 @@ ARCHITECTURES: Mapping[Family, Architecture] = {
     "translator": Translator(),
     "pairs": Encoder(reads_pairs=True),
     "patches": Vision(),
+    "frames": Whisper(),
 }
 """Every architecture by its name."""
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any, final
 
 from headcount.core import InputError, check_known
@@ -33,6 +34,11 @@ class Family:
     subject: Callable[..., Any]
     """What checks look at, of a thing."""
 
+    @property
+    def takes_data(self) -> bool:
+        """Whether it can be checked on data of one's own."""
+        return "data" in signature(self.subject).parameters
+
     def check(
         self, thing: Any, *, expected_failures: Mapping[str, str] | None = None, **about: Any
     ) -> Checked:
@@ -42,12 +48,12 @@ class Family:
             thing: A class of the family, or an object with options of its own.
             expected_failures: Why some checks fail, by their names.
             about: What some families take besides. A measure, a score and a skill take `twin`: the
-                same again, as slowly as need be, to compare with. A relation takes `corpus`:
-                sentences that have such links, in place of our English sample. A task takes
-                `data`, what it is made of, and `model`, in place of a random encoder. A skill takes
-                `model`, `texts` and `heads`: the names of the heads of the model that have it. A
-                trait takes `texts`, and `looks`: what a planted head looks at that has it, if its
-                keys are no class of words, such as "first".
+                same again, as slowly as need be, to compare with. A relation, a trait and a skill
+                take `data`, texts in place of our English sample, and a task what it is made of. A
+                task and a skill take `model`, in place of a random encoder and a planted decoder;
+                a skill also `heads`: the names of the heads of the model that have it. A trait
+                takes `looks`: what a planted head looks at that has it, if its keys are no class of
+                words, such as "first".
 
         Raises:
             Failed: If a check fails, or one that should fail does not; says what each saw.

@@ -40,6 +40,9 @@ class Check(Command):
     """Print a file to begin with, which passes its checks, in place of checking one."""
     names: tuple[str, ...] = ()
     """Names of what to check; everything that the plug-in adds by default."""
+    data: tuple[str, ...] = ()
+    """Files in place of our English sample: texts that have the links of a relation, or the words
+    of a trait; what a skill or a task reads."""
     expect: tuple[str, ...] = ()
     """Checks that fail for a reason, as CHECK=REASON; one that does not fail then is a failure."""
 
@@ -73,9 +76,10 @@ class Check(Command):
         self, origin: Origin, added: list[tuple[Registry[Any], str]], expected: dict[str, str]
     ) -> int:
         record, console = CheckRecord(str(origin)), plain_console(soft_wrap=False)
+        unknown = {*expected}
         for registry, name in added:
             try:
-                found = _checked(registry[name], expected)
+                found = _checked(registry[name], expected, self.data)
             except PluginError as error:
                 console.print(str(error), style="red", soft_wrap=True)
                 record = record.plus(failed=1)
@@ -87,10 +91,16 @@ class Check(Command):
             console.print(document.title, style="bold")
             print_document(document, console)
             states = [each.state for each in found.outcomes]
+            unknown -= {each.name for each in found.outcomes}
             record = record.plus(
                 passed=states.count("passed") + states.count("expected"),
                 failed=states.count("failed"),
                 left_out=states.count("left out"),
+            )
+        if unknown:
+            raise InputError(
+                f"Expected checks out of the tables above, got {', '.join(sorted(unknown))}. "
+                "Correct --expect."
             )
         if not self.names:
             record.write()
@@ -106,14 +116,23 @@ def _added(origin: Origin) -> Iterator[tuple[Registry[Any], str]]:
                 yield registry, name
 
 
-def _checked(thing: Any, expected: dict[str, str]) -> "Checked | None":
+def _checked(thing: Any, expected: dict[str, str], data: tuple[str, ...]) -> "Checked | None":
     """What became of the checks of a thing; None if its family has none."""
     from headcount.testing.checking import FAMILIES, checked  # only here: it needs torch
 
     if (family := FAMILIES.get(thing.registry)) is None:
         return None
     names = {each.name for each in family.checks}
-    return checked(thing, {name: why for name, why in expected.items() if name in names})
+    expected = {name: why for name, why in expected.items() if name in names}
+    if not data:
+        return checked(thing, expected)
+    if not family.takes_data:
+        takes = ", ".join(each.noun for each in FAMILIES.values() if each.takes_data)
+        raise InputError(
+            f"Expected something that is checked on data ({takes}), got the {family.noun} "
+            f"{thing.name}. Leave --data out, or name what it is for with --names."
+        )
+    return checked(thing, expected, data=[*data])
 
 
 def _reason(given: str) -> tuple[str, str]:

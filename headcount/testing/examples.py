@@ -7,7 +7,8 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from headcount.core import Head
+from headcount.core import SAMPLE, Head
+from headcount.corpora import Corpus, Data
 from headcount.models import Loaded
 from headcount.testing.architectures import ARCHITECTURES, POSITIONS, sizes_of
 from headcount.testing.known import Known
@@ -68,6 +69,11 @@ def made_at_random(family: Family = "gpt2", seed: int = 0) -> Known:
         family,
         seed,
     )
+
+
+def read(data: Data | Corpus | None) -> Corpus:
+    """The sentences that a thing is checked on: those that are given, or our English sample."""
+    return data if isinstance(data, Corpus) else Corpus(SAMPLE if data is None else data)
 
 
 def random_model(

@@ -30,6 +30,7 @@ from headcount.testing.architectures import (
     Projections,
     sizes_of,
 )
+from headcount.testing.frames import BEGIN, UNTIMED, Frames, place
 from headcount.testing.pairs import Pairs
 from headcount.testing.patches import CHANNELS, COLUMNS, ROWS, SIDE, Patches
 from headcount.testing.programs import TELLING, Family, Planted, Program
@@ -47,6 +48,8 @@ CONSTANT = 1e4
 """Constant of the residual stream, beside which all other numbers are small."""
 SHARP = 2000.0
 """Score of the offset that a head looks at, by 10 more than of the offsets beside it."""
+AROUND = 20.0
+"""The same of a head that looks around: nine tenths of it are at most four offsets away."""
 DECIDES = 1280.0
 """Score of a bit, which decides before what is later."""
 STEP, FAR, NEAR = 10.0, 400.0, 0.25
@@ -62,7 +65,7 @@ _FEATURES = (
     *_MARKS,
 )
 _AT = {name: number for number, name in enumerate(_FEATURES)}
-AnyProgram = Program | Translation | Pairs | Patches
+AnyProgram = Program | Translation | Pairs | Patches | Frames
 _Rows = Mapping[str, tuple[int, str]]
 """The row of each key, and the number of the stream that it is."""
 
@@ -97,7 +100,7 @@ def planted_model(
             if type(module).__name__.endswith("Norm"):
                 scale = CONSTANT * (2 / sizes["hidden_size"]) ** 0.5
                 module.get_parameter("weight").fill_(scale)
-        (_paint if isinstance(program, Patches) else _embed)(model, kind)
+        {Patches: _paint, Frames: _time}.get(type(program), _embed)(model, kind)
         _read_out(model, program, kind)
         rows = _ROWS[kind.is_turned]
         for module in kind.attention(model):
@@ -109,18 +112,20 @@ def planted_model(
         size = {"height": ROWS * SIDE, "width": COLUMNS * SIDE}
         processor = ViTImageProcessorPil(size=size)
         return Loaded(model.eval(), None, f"planted {family}", image_processor=processor)
-    return Loaded(model.eval(), tokenizer(family == "pairs"), f"planted {family}")
+    name = place() if isinstance(program, Frames) else f"planted {family}"
+    return Loaded(model.eval(), tokenizer(family), name)
 
 
-def tokenizer(separates: bool = False) -> PreTrainedTokenizerFast:
-    """The tokenizer of all planted models: a token is a word.
+def tokenizer(family: Family = "gpt2") -> PreTrainedTokenizerFast:
+    """The tokenizer of planted models: a token is a word.
 
     Args:
-        separates: Whether a separator ends each of two segments.
+        family: Architecture; a separator ends each of two segments, and tokens begin a transcript.
     """
-    words = [PAD, *map(word, vocabulary()), *([SEPARATOR] if separates else ())]
+    more = {"pairs": (SEPARATOR,), "frames": (BEGIN, UNTIMED)}.get(family, ())
+    words = [PAD, *map(word, vocabulary()), *more]
     tokens = {each: number for number, each in enumerate(words)}
-    if not separates:
+    if family != "pairs":
         return of_words(tokens)
     processor = processors.TemplateProcessing(
         single=f"$A {SEPARATOR}",
@@ -190,6 +195,16 @@ def _paint(model: Any, kind: Architecture) -> None:
         angle_P = FREQUENCY[_OFFSET] * torch.tensor(at_P)
         _write(places[1:], f"{name}cos", torch.cos(angle_P))
         _write(places[1:], f"{name}sin", torch.sin(angle_P))
+
+
+def _time(model: Any, kind: Architecture) -> None:
+    """Places and the constant of frames, which are nothing else, and tokens as of texts."""
+    _embed(model, kind)
+    for table, _ in kind.places(model):
+        _write(table, "constant", torch.full((len(table),), CONSTANT))
+    for name, each in model.model.decoder.named_parameters():  # whose heads must do something
+        if name.endswith(("v_proj.weight", "out_proj.weight")):
+            each.fill_diagonal_(1.0)
 
 
 def _write(rows: torch.Tensor, name: str, column: torch.Tensor) -> None:
@@ -315,10 +330,10 @@ class _Query:
         else:
             self.add_line("", offset)
 
-    def add_line(self, name: str, displacement: int) -> None:
+    def add_line(self, name: str, displacement: int, sharp: float = SHARP) -> None:
         """Prefer keys in the row, or the column, at a displacement from that of the query."""
         angle = FREQUENCY[_OFFSET] * displacement
-        cos, sin = SHARP * np.cos(angle), SHARP * np.sin(angle)
+        cos, sin = sharp * np.cos(angle), sharp * np.sin(angle)
         c, s = _read(f"{name}cos"), _read(f"{name}sin")
         self.add(f"{name}cos", cos * c - sin * s)
         self.add(f"{name}sin", cos * s + sin * c)
@@ -341,6 +356,8 @@ class _Query:
             case "place" | "beside":
                 self.add_line("", planted.place[0])
                 self.add_line("column_", planted.place[1])
+            case "near":
+                self.add_line("", 0, AROUND)
             case "row":
                 self.add_line("", 0)
             case "column":

@@ -34,16 +34,18 @@ TextKind = Literal["offset", "first", "punctuation", "rare", "mean", "copy", "te
 rarest token, of several the first; all tokens alike; the token after the earlier one that is most
 like its own, by what a head that tells has written there; the previous token, for one that copies;
 nothing with a name."""
-Kind = TextKind | Literal["separator", "segment", "place", "beside", "spot", "row", "column"]
+Kind = (
+    TextKind | Literal["separator", "segment", "place", "beside", "spot", "row", "column", "near"]
+)
 """Besides: the last separator; all tokens of the own segment alike; the patch at a place beside,
 and the same for one that tells what it is; the patch in one place of every image; all patches of
-the own row, or column, alike."""
+the own row, or column, alike; the frames around the own one."""
 TELLING = ("tell", "beside")
 """What heads look at that tell others."""
 Purpose = Literal["needed", "backup", "noise", "undo", "silent", "idle"]
-Family = Literal["gpt2", "llama", "grouped", "encoder", "translator", "pairs", "patches"]
+Family = Literal["gpt2", "llama", "grouped", "encoder", "translator", "pairs", "patches", "frames"]
 """GPT-2; Llama, without and with grouped queries; RoBERTa with normalisation before attention;
-Blenderbot, an encoder-decoder; that RoBERTa with two segments; a Vision Transformer."""
+Blenderbot, an encoder-decoder; that RoBERTa with two segments; a Vision Transformer; a Whisper."""
 
 FARTHEST = 31
 """Largest offset, in tokens."""

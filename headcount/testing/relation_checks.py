@@ -10,11 +10,11 @@ from typing import Literal
 import numpy as np
 
 from headcount.analysis import analyze
-from headcount.core import DATA, Head, amount
-from headcount.corpora import Corpus, Link, Relation, Sentence
+from headcount.core import Head, amount
+from headcount.corpora import Corpus, Data, Link, Relation, Sentence
 from headcount.results import Analysis
 from headcount.testing.checks import LeftOut, check, expect
-from headcount.testing.examples import at_random
+from headcount.testing.examples import at_random, read
 from headcount.testing.planted import planted_model
 from headcount.testing.programs import Planted, Program
 from headcount.testing.tokens import PUNCTUATION, drawn, word
@@ -59,8 +59,7 @@ def links(given: RelationSubject) -> str:
     """It links words of the sentences, always under its own name."""
     found = _linked(given)
     number = amount(len(given.sentences), "sentence")
-    told = f"none of {number} has a link: call check_relation with a corpus that has some"
-    expect(found, told)
+    expect(found, f"none of {number} has a link: name texts that have some (--data FILE, or data=)")
     other = {link.name for _, link in found} - {given.relation.name}
     expect(not other, f"links are called {', '.join(sorted(other))}, not {given.relation.name}")
     return f"{amount(len(found), 'link')} in {number}"
@@ -134,7 +133,7 @@ def words(given: RelationSubject) -> str:
         expect_words("the noun of the key", its.key)
     about = cleandoc(type(its).__doc__ or "").partition("\n")[0]
     expect_words("the first line of the docstring", about, is_sentence=True)
-    for which in ("random", "planted"):
+    for which in ("random", "planted") if _linked(given) else ():
         shown("analyze", _analysed(given, which), section="links")
     return about
 
@@ -144,8 +143,8 @@ RELATION_CHECKS = (links, order, found, chance, words)
 
 
 def relation_subject(
-    given: type[Relation] | Relation, corpus: Corpus | None = None
+    given: type[Relation] | Relation, data: Data | Corpus | None = None
 ) -> RelationSubject:
     """A relation as given to `check_relation`, and sentences that have its links."""
     relation = given() if isinstance(given, type) else given
-    return RelationSubject(relation, tuple(corpus or Corpus(DATA / "sample.conllu")))
+    return RelationSubject(relation, tuple(read(data)))

@@ -12,13 +12,13 @@ from tokenizers import models as tokenizer_models
 from transformers import PreTrainedTokenizerFast
 
 from headcount.core import SAMPLE, Head, UnsuitedError, amount
-from headcount.corpora import Corpus
+from headcount.corpora import Corpus, Data
 from headcount.models import Loaded
 from headcount.skills import KINDS, NAMES, SKILL_CLASSES, Skill, read_tasks, scored
 from headcount.statistics import mean_interval
 from headcount.testing.architectures import ARCHITECTURES, HEAD_DIM
 from headcount.testing.checks import LeftOut, check, expect, expect_same
-from headcount.testing.examples import random_model
+from headcount.testing.examples import random_model, read
 from headcount.testing.laws import leaving_no_trace
 from headcount.testing.planted import planted_model
 from headcount.testing.programs import Planted, Program
@@ -212,12 +212,11 @@ SKILL_CHECKS = (numbers, repeats, exchanged, trace, twin, finds, chance, words)
 def skill_subject(
     given: str | type[Skill] | Skill,
     model: Loaded | None = None,
-    texts: Corpus | Sequence[str] | None = None,
+    data: Data | Corpus | None = None,
     heads: Sequence[str] | None = None,
     twin: SkillTwin | None = None,
 ) -> SkillSubject:
     """A skill as given to `check_skill`: its name, its class, or itself."""
     found = SKILL_CLASSES[given] if isinstance(given, str) else given
     made = found() if isinstance(found, type) else found
-    read = texts if isinstance(texts, Corpus) else Corpus(SAMPLE if texts is None else texts)
-    return SkillSubject(made, read, model, None if heads is None else tuple(heads), twin)
+    return SkillSubject(made, read(data), model, None if heads is None else tuple(heads), twin)

@@ -14,8 +14,8 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from headcount.analysis import analyze, totals
-from headcount.core import DATA, Head, LayerId, amount
-from headcount.corpora import Batches, Corpus, Layout, Sentence, take_census
+from headcount.core import Head, LayerId, amount
+from headcount.corpora import Batches, Corpus, Data, Layout, Sentence, take_census
 from headcount.measures import (
     TRAIT_CLASSES,
     Sides,
@@ -28,16 +28,17 @@ from headcount.models import Loaded, encoder_of
 from headcount.numbers import percent
 from headcount.results import Analysis
 from headcount.testing.checks import LeftOut, check, expect
-from headcount.testing.examples import random_model
+from headcount.testing.examples import random_model, read
+from headcount.testing.frames import Frames, drawn_recordings
 from headcount.testing.laws import leaving_no_trace
 from headcount.testing.pairs import Pairs
 from headcount.testing.patches import Patches, drawn_images
 from headcount.testing.planted import PAD, of_words, planted_model, tokenizer
-from headcount.testing.programs import Kind, Planted, Program
+from headcount.testing.programs import Family, Kind, Planted, Program
 from headcount.testing.sums_laws import assert_adds
 from headcount.testing.tokens import PUNCTUATION, SHARE, vocabulary, written
 from headcount.testing.wording import expect_readable, expect_words, shown
-from headcount.vocabulary import IMAGES, Thresholds, TraitEntry
+from headcount.vocabulary import IMAGES, SOUND, Thresholds, TraitEntry
 
 NUMBER, LENGTH = 100, 12
 """Number of examples, half of which test, and of the words of the longest texts."""
@@ -53,8 +54,9 @@ OF_OURS: Mapping[str, Kind] = {
     "class": "first",
     "row": "row",
     "column": "column",
+    "frames_near": "near",
 }
-"""What the planted head looks at for each of our own; no small model of sound is planted."""
+"""What the planted head looks at for each of our own."""
 Which = Literal["planted", "random"]
 
 
@@ -74,10 +76,20 @@ class TraitSubject:
         return entries_of([self.trait(self.tokenizer)])[self.trait.name]
 
     @cached_property
-    def family(self) -> Literal["encoder", "pairs", "patches"]:
+    def alone(self) -> type[Trait]:
+        """The class as a plug-in's: ours are measured under their own names in one pass."""
+        if self.trait.name not in TRAIT_CLASSES.own or SOUND in self.trait.takes:
+            return self.trait
+        words = {"name": f"{self.trait.name}_alone", "letter": "@", "target": "its keys"}
+        return type("Alone", (self.trait,), {**words, "__module__": "alone"})
+
+    @cached_property
+    def family(self) -> Family:
         """The architecture that reads what has such keys."""
         if IMAGES in self.trait.takes:
             return "patches"
+        if SOUND in self.trait.takes:
+            return "frames"
         return "encoder" if self.looks in (None, *Program.kinds) else "pairs"
 
     @cached_property
@@ -90,7 +102,7 @@ class TraitSubject:
     def tokenizer(self) -> PreTrainedTokenizerFast:
         """A tokenizer of whole words; those of the class are the planted models' punctuation."""
         if not self.words:
-            return tokenizer(self.family == "pairs")
+            return tokenizer(self.family)
         is_mark_V = vocabulary()[:, PUNCTUATION] > 0
         free = {is_in: [*np.flatnonzero(is_mark_V == is_in)] for is_in in (False, True)}
         tokens = {PAD: 0}
@@ -105,6 +117,8 @@ class TraitSubject:
         program, number = self.program, NUMBER
         if isinstance(program, Patches):
             return drawn_images(program, number)
+        if isinstance(program, Frames):
+            return drawn_recordings(number)
         if isinstance(program, Pairs):
             sides = ([written(each) for each in both] for both in program.texts(number, 5))
             return tuple(Sentence(one, second=other) for one, other in sides)
@@ -121,19 +135,19 @@ class TraitSubject:
         return tuple(Sentence(" ".join(each)) for each in texts)
 
     @cached_property
-    def program(self) -> Program | Pairs | Patches:
+    def program(self) -> Program | Pairs | Patches | Frames:
         """One head that looks at the class, and others that look at nothing with a name."""
         heads = (Planted(TRUE, self.looks or "punctuation", "needed", 1, 1, 3.0),)
         if self.family == "encoder":
             return Program(heads, layers=2, site="encoder.self")
-        return {"pairs": Pairs, "patches": Patches}[self.family](heads, layers=2)
+        return {"pairs": Pairs, "patches": Patches, "frames": Frames}[self.family](heads, layers=2)
 
     def model(self, which: Which) -> Loaded:
         """A model that reads the examples, of which one head looks at the class, or none does."""
         loaded = planted_model(self.program, self.family)
         model = random_model(self.program, self.family) if which == "random" else loaded.model
         reads = loaded.tokenizer and self.tokenizer
-        return replace(loaded, model=model, tokenizer=reads, name=f"{which} {self.family}")
+        return replace(loaded, model=model, tokenizer=reads)
 
     def corpus(self, number: int = NUMBER) -> Corpus:
         """Some examples."""
@@ -205,20 +219,21 @@ def trace(given: TraitSubject) -> str:
     encoder = encoder_of(loaded, corpus)
     batch = next(iter(Batches(corpus, encoder, take_census(corpus, encoder))))
     with leaving_no_trace(loaded.model, batch.inputs):
-        analyze(loaded, given.corpus(FEW), traits=[given.trait])
+        analyze(loaded, given.corpus(FEW), traits=[given.alone])
     return f"{len(loaded.model.state_dict())} weights and all outputs are the same bit for bit"
 
 
 @lru_cache(maxsize=2)
 def _analysed(given: TraitSubject, which: Which) -> Analysis:
-    return analyze(given.model(which), given.corpus(), traits=[given.trait])
+    return analyze(given.model(which), given.corpus(), traits=[given.alone])
 
 
-def _having(given: TraitSubject, which: Which) -> list[str]:
-    """The heads with the trait's role by this trait."""
+def _having(given: TraitSubject, which: Which) -> dict[str, list[str]]:
+    """The heads with the trait's role, by the class itself, and of ours by the pass, too."""
     rows = _analysed(given, which).profiles
-    is_role = (rows["trait"] == given.trait.name) & (rows["verdict"] == "role")
-    return rows.loc[is_role, "head"].tolist()
+    rows = rows.loc[rows["verdict"] == "role"]
+    names = (given.alone.name, given.trait.name)
+    return {name: rows.loc[rows["trait"] == name, "head"].tolist() for name in names}
 
 
 @check("truth")
@@ -226,17 +241,17 @@ def found(given: TraitSubject) -> str:
     """In a model where one head looks at the class, that head has the role, and no other."""
     if not given.has and given.looks is None:
         raise LeftOut("the class is not one of words: say what the planted head `looks` at")
-    heads = _having(given, "planted")
-    text = f"the role is of {', '.join(heads) or 'no head'}"
-    expect(heads == [str(TRUE)], f"{text}, not of {TRUE} alone")
-    return text
+    for name, heads in _having(given, "planted").items():
+        text = f"the role {name} is of {', '.join(heads) or 'no head'}"
+        expect(heads == [str(TRUE)], f"{text}, not of {TRUE} alone")
+    return f"the role is of {TRUE}, and no other head"
 
 
 @check("nulls")
 def chance(given: TraitSubject) -> str:
     """With random weights, no head has the role."""
-    heads = _having(given, "random")
-    expect(not heads, f"the role is of {', '.join(heads)}")
+    for name, heads in _having(given, "random").items():
+        expect(not heads, f"the role {name} is of {', '.join(heads)}")
     return "no head has the role"
 
 
@@ -245,7 +260,7 @@ def words(given: TraitSubject) -> str:
     """It has a name, a letter and a meaning, and reads well where no or one head has it."""
     its, entry = given.trait, given.entry
     expect_words("the name", its.name)
-    expect_words("what heads look at", entry.target)
+    expect_words("what heads look at", entry.target.replace("{direction}", "there"))
     least = Thresholds().least(entry.role)
     expect(0 < least <= 1, f"the threshold is {least}, not between 0 and 1")
     about = cleandoc(its.__doc__ or "").partition("\n")[0]
@@ -265,20 +280,19 @@ TRAIT_CHECKS = (classes, blanks, adds, trace, found, chance, words)
 
 
 def trait_subject(
-    given: str | type[Trait], texts: Sequence[str] | None = None, looks: Kind | None = None
+    given: str | type[Trait], data: Data | Corpus | None = None, looks: Kind | None = None
 ) -> TraitSubject:
     """A trait as given to `check_trait`, and texts whose words may be in its class.
 
     Args:
         given: The trait, or its name.
-        texts: Texts in place of our English sample.
+        data: Texts in place of our English sample.
         looks: What the planted head looks at, if the class is not one of words, such as `first`.
             Texts are then made of the planted models' words.
     """
     its = TRAIT_CLASSES.find(given)
     looks = looks or OF_OURS.get(its.name)
-    if texts is None and looks is not None:
+    if data is None and looks is not None:
         return TraitSubject(its, (), looks)
-    sentences = [each.text for each in Corpus(DATA / "sample.conllu")] if texts is None else texts
-    every = chain.from_iterable(Layout.split(each).words for each in sentences)
+    every = chain.from_iterable(Layout.split(each.text).words for each in read(data))
     return TraitSubject(its, (*dict.fromkeys(every),), looks)

@@ -1,14 +1,27 @@
 """What tests need, by half and by unit: sums of the package against slow loops over queries."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
-from headcount.measures import TRAITS, Looks, RelationTests, Traits
+from headcount.measures import TRAITS, Looks, RelationTests, Sides, Traits, class_weights, traits
 from headcount.measures.looks import REACH
+from headcount.measures.traits import CLASSES
 from headcount.vocabulary import DIRECTIONS
-from tests.measures.cases import BASELINES, COUNTS, RELATIONS, TOP, Example, cases, moments_of
+from tests.measures.cases import (
+    BASELINES,
+    COUNTS,
+    RELATIONS,
+    TOP,
+    Example,
+    cases,
+    moments_of,
+    random_side,
+    tokens,
+)
 from tests.textbook import halves, patterns, rare, syntactic
 
 Found = list[tuple[int, float, float]]
@@ -106,6 +119,24 @@ def test_traits_are_the_textbook(name: str, trait: str):
             assert sums.chance[:, t].tolist() == pytest.approx(chance)
             own = [float(each) for each in moments_of(sums.moments, t, head)]
             assert own == pytest.approx([squares, products, cases_squares, num_units])
+
+
+def test_a_causal_query_in_the_only_segment_that_it_sees_is_no_case():
+    """Also that the cases of our classes are those of each by itself, as a plug-in's are."""
+    side = random_side(np.random.default_rng(3), 31)
+    is_sep = [place in (14, 30) for place in range(31)]
+    read = tokens([replace(side, is_sep=is_sep, is_special=is_sep)])
+    sides = Sides(read, read, None, is_causal=True)
+    together, alone = (
+        traits._Cases.of(sides).counted.sums,
+        class_weights._counted(CLASSES)(sides).sums,
+    )
+    for name, each in vars(alone).items():
+        ours = getattr(together, name)
+        ours = ours[:, : len(CLASSES)] if ours.ndim > 1 else ours
+        torch.testing.assert_close(ours, each, msg=name)
+    num_cases = alone.cases.sum(0)[TRAITS.index("segment")]
+    assert num_cases == 30 - 14
 
 
 @pytest.mark.parametrize("name", ["self", "cross", "bert"])

@@ -94,7 +94,7 @@ def test_shares_are_those_of_whole_maps(tmp_path_factory: pytest.TempPathFactory
 
 
 def test_the_heads_that_are_known_to_fetch_are_found() -> None:
-    found = check_skill(Answers(FEW, KINDS), model=copier(), texts=TEXTS, heads=COPYING)
+    found = check_skill(Answers(FEW, KINDS), model=copier(), data=TEXTS, heads=COPYING)
     left = {each.name for each in found.outcomes if each.state == "left out"}
     assert left == {"exchanged", "twin"}, "a model of random weights answers none"
 

@@ -46,7 +46,7 @@ def _left_out(found: Checked) -> set[str]:
 
 def test_retrieval() -> None:
     """A model of random weights finds no needle, so that no heads of it can change places."""
-    found = check_skill(Retrieval(FEW), model=copier(), texts=TEXTS, heads=COPYING)
+    found = check_skill(Retrieval(FEW), model=copier(), data=TEXTS, heads=COPYING)
     assert _left_out(found) == {"exchanged", "twin"}
 
 

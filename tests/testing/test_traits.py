@@ -10,9 +10,9 @@ import pytest
 
 from headcount.corpora.spelling import is_punctuation
 from headcount.measures import TRAIT_CLASSES, Trait
-from headcount.testing import Outcome, parametrize
-from headcount.testing.trait_checks import OF_OURS
-from headcount.vocabulary import SOUND
+from headcount.measures.traits import OwnSegment
+from headcount.testing import Checked, Failed, Outcome, parametrize
+from headcount.testing.trait_checks import OF_OURS, found, trait_subject
 
 
 class Marks(Trait):
@@ -36,6 +36,14 @@ def test_ours(check: Callable[[], Outcome]) -> None:
     check()
 
 
-def test_all_of_ours_are_checked_but_those_of_sound() -> None:
-    assert {*TRAIT_CLASSES.own} - {*OF_OURS} == {"frames_near"}
-    assert TRAIT_CLASSES["frames_near"].takes == (SOUND,)
+@pytest.mark.once
+def test_wrong_keys_of_ours_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though the pass that measures ours together does not ask a class for its keys."""
+    keys = OwnSegment.keys
+    monkeypatch.setattr(OwnSegment, "keys", lambda *given: ~keys(*given))
+    with pytest.raises(Failed, match="the role segment_alone is of no head, not of enc.1.2 alone"):
+        Checked.of("it", [found], trait_subject(OwnSegment)).raise_failed()
+
+
+def test_all_of_ours_are_checked() -> None:
+    assert {*TRAIT_CLASSES.own} == {*OF_OURS}

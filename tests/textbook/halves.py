@@ -88,7 +88,7 @@ def trait_cases(
             continue
         if trait == "punctuation" and in_class[0]:
             continue
-        if members:
+        if 0 < len(members) < len(seen):
             cases.append((query, sum(row[k] for k in members), len(members) / len(seen)))
     return cases
 

@@ -30,8 +30,8 @@ from headcount.core import (
     Text,
     Warned,
     amount,
+    grid_of,
     named_rows,
-    new_figure,
     panel_grid,
     plain_grid,
     say,
@@ -270,10 +270,11 @@ def _scores(one: Analysis, other: Analysis, found: Comparison, names: Names) -> 
     yield Heading("Rank correlations (Spearman)")
     header = ("number", "head by head, 95 % interval", "means of layers")
     yield Table.of(header, rows)
-    yield Text(
-        "Models trained independently number their heads by chance: compare their layers, not "
-        "their heads."
-    )
+    if not found.is_one_model:
+        yield Text(
+            "Models trained independently number their heads by chance: compare their layers, not "
+            "their heads."
+        )
     yield Chart("scatters", "Every head in both runs", lambda: scatters(one, other, names))
 
 
@@ -349,8 +350,7 @@ def side_by_side(one: Analysis, other: Analysis, names: tuple[str, str]) -> Figu
     layers, heads = one.num_layers, 1 + max(row.index for row in one.rows)
     found = [leading(run) for run in (one, other)]
     width, height = 2 * (0.3 * heads + 0.7) + 0.4, len(sites) * (0.3 * layers + 0.7) + 1.0
-    figure = new_figure(max(5.6, width), height)
-    grid = figure.subplots(len(sites), 2, squeeze=False)
+    figure, grid = grid_of(len(sites), 2, (max(5.6, width), height))
     for run, column, name, leads in zip((one, other), grid.T, names, found, strict=True):
         for axes, (site, rows) in zip(column, run.by_site(), strict=True):
             plain_grid(axes, 1 + max(row.layer for row in rows), heads)

@@ -49,6 +49,8 @@ from .figure_style import ON_MARK as ON_MARK
 from .figure_style import PAPER as PAPER
 from .figure_style import SITE_COLOURS as SITE_COLOURS
 from .figure_style import SITE_MARKERS as SITE_MARKERS
+from .figure_style import for_column as for_column
+from .figure_style import grid_of as grid_of
 from .figure_style import named_rows as named_rows
 from .figure_style import new_figure as new_figure
 from .figure_style import panel_grid as panel_grid

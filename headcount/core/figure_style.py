@@ -1,16 +1,21 @@
 """The style and saving of figures: text stays text, and a run always gives the same bytes."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from io import StringIO
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import matplotlib
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import Collection
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.text import Text
 
 from headcount.core.files import remove_leftovers, write_atomically
@@ -62,11 +67,50 @@ _NO_DATE: dict[str, dict[str, Any]] = {
 FORMATS = tuple(_NO_DATE)
 
 
+COLUMN = 3.3
+"""Width in inches of one column of a paper."""
+_TALLEST, _LEAST = 8.5, 0.95
+"""Height in inches of a column, and of the smallest panel in it."""
+_is_column: ContextVar[bool] = ContextVar("_is_column", default=False)
+
+
+@contextmanager
+def for_column() -> Iterator[None]:
+    """Draw figures as wide as one column of a paper, their panels below each other."""
+    before = _is_column.set(True)
+    try:
+        yield
+    finally:
+        _is_column.reset(before)
+
+
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure of the given size in inches, without pyplot."""
+    """An empty figure of the given size in inches, without pyplot; a column is no wider."""
+    width = min(width, COLUMN) if _is_column.get() else width
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
+
+
+def grid_of(
+    rows: int, columns: int, size: tuple[float, float], **shared: Any
+) -> tuple[Figure, np.ndarray]:
+    """A figure of rows x columns panels; in a column they are below each other, row by row.
+
+    Args:
+        rows: number of rows.
+        columns: number of panels side by side.
+        size: width and height of the figure in inches.
+        shared: what panels share, and the ratios of their widths, as for `subplots`.
+    """
+    if not _is_column.get():
+        figure = new_figure(*size)
+        return figure, figure.subplots(rows, columns, squeeze=False, **shared)
+    number = rows * columns
+    figure = new_figure(COLUMN, min(size[1] / rows * number, max(_TALLEST, _LEAST * number)))
+    all_shared: dict[str, Any] = {axis: shared.get(axis) is True for axis in ("sharex", "sharey")}
+    stacked = figure.subplots(number, 1, squeeze=False, **all_shared)
+    return figure, stacked.reshape(rows, columns)
 
 
 def panel_grid(
@@ -81,10 +125,10 @@ def panel_grid(
         room: width and height around all of them.
         shared: what panels share, as for `subplots`.
     """
-    columns = min(in_a_row, number)
+    columns = 1 if _is_column.get() else min(in_a_row, number)
     rows = -(-number // columns)
-    figure = new_figure(size[0] * columns + room[0], size[1] * rows + room[1])
-    grid = figure.subplots(rows, columns, squeeze=False, **shared)
+    whole = (size[0] * columns + room[0], size[1] * rows + room[1])
+    figure, grid = grid_of(rows, columns, whole, **shared)
     for axes in grid.flat[number:]:
         axes.set_visible(False)
     return figure, list(grid.flat[:number])
@@ -107,6 +151,35 @@ def named_rows(names: Sequence[str], size: tuple[float, float], says: str) -> tu
     return figure, axes
 
 
+def _fit(figure: Figure) -> None:
+    """Wrap the texts of a column, and put its legends below the panels, or above a label there."""
+    place: Any = f"outside {'upper' if figure.get_supxlabel() else 'lower'} center"
+    for legend in [*figure.legends]:
+        handles = [each for each in legend.legend_handles if each is not None]
+        texts = [text.get_text() for text in legend.get_texts()]
+        legend.remove()
+        for columns in range(min(4, len(texts)), 0, -1):
+            legend = figure.legend(handles, texts, loc=place, ncols=columns)
+            if columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
+                break
+            legend.remove()
+    figure.draw_without_rendering()
+    for axes in figure.axes:
+        width, height = axes.bbox.width / figure.dpi, axes.bbox.height / figure.dpi
+        axes.set_title(_wrapped(axes.get_title("left"), width), loc="left")
+        axes.set_xlabel(_wrapped(axes.get_xlabel(), width))
+        axes.set_ylabel(_wrapped(axes.get_ylabel(), height))
+    figure.supxlabel(_wrapped(figure.get_supxlabel(), figure.get_figwidth()), fontsize=8)
+    figure.supylabel(_wrapped(figure.get_supylabel(), figure.get_figheight()), fontsize=8)
+
+
+def _wrapped(text: str, inches: float) -> str:
+    """A text in lines that are about as long."""
+    return "\n".join(wrap(text, max(8, int(inches / _LETTER)), break_long_words=False))
+
+
+_LETTER = 0.068
+"""Mean width in inches of a letter of 8 points."""
 _SIGN = "\ufffd"
 """Sign of a control character, which the font of figures has."""
 
@@ -119,6 +192,8 @@ def save(figure: Figure, path: Path) -> Path:
     """
     kind = path.suffix[1:]
     _make_visible(figure)
+    if _is_column.get() and isinstance(figure.get_layout_engine(), ConstrainedLayoutEngine):
+        _fit(figure)
 
     def write(file: Path) -> None:
         figure.savefig(file, format=kind, metadata=_NO_DATE[kind])

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from headcount.core import ACCENT, INK, SITES, Chart, Document, Table, Text, amount, new_figure
+from headcount.core import ACCENT, INK, SITES, Chart, Document, Table, Text, amount, grid_of
 from headcount.importance.sensitivity_result import KINDS, Sensitivity, SensitivityRow
 from headcount.numbers import correlation, ends, percent, significant
 from headcount.pages import SITE_TITLES, Note
@@ -20,8 +20,7 @@ _NAMES = {"attention": "mean attention of a query", "gradient": "mean |dL/dA|"}
 def sensitivity_curves(found: Sensitivity) -> Figure:
     """By layer, attention to every kind of token above, the loss's reaction to it below."""
     sites = [site for site in SITES if any(row.site == site for row in found.rows)]
-    figure = new_figure(3.1 * len(sites) + 0.9, 4.4)
-    grid = figure.subplots(2, len(sites), squeeze=False, sharex="col")
+    figure, grid = grid_of(2, len(sites), (3.1 * len(sites) + 0.9, 4.4), sharex="col")
     for column, site in enumerate(sites):
         for axes, metric in zip(grid[:, column], _NAMES, strict=True):
             for kind in KINDS:

@@ -22,6 +22,7 @@ from headcount.core import (
     SITE_MARKERS,
     Chart,
     Heads,
+    grid_of,
     new_figure,
     panel_grid,
     say,
@@ -134,8 +135,8 @@ def functions(points: CurvePoints, roles: Mapping[str, Sequence[str]]) -> Figure
 def layers(points: CurvePoints, heads: Heads) -> Figure:
     """Share of each layer kept under each budget; one row per method, one column per site."""
     methods, columns = points.methods, list(heads.counts)
-    figure = new_figure(2.1 * len(columns) + 1.0, 1.25 * len(methods) + 0.6)
-    grid = figure.subplots(len(methods), len(columns), squeeze=False, sharex=True)
+    size = (2.1 * len(columns) + 1.0, 1.25 * len(methods) + 0.6)
+    figure, grid = grid_of(len(methods), len(columns), size, sharex=True)
     images = [
         _layer_map(grid[row, column], points.first_seed(method), heads, site)
         for row, method in enumerate(methods)

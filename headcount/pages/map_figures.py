@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.patches import Patch, Rectangle
 
-from headcount.core import ACCENT, INK, LINE, MUTED, SITES, Head, new_figure, panel_grid, plain_grid
+from headcount.core import ACCENT, INK, LINE, MUTED, SITES, Head, grid_of, panel_grid, plain_grid
 from headcount.pages.kinds import Leading, counted, leading, tint, verdicts
 from headcount.pages.names import SITE_TITLES
 from headcount.results import Analysis, HeadRow
@@ -111,8 +111,8 @@ def _site_axes(
     columns = [shape[1] for shape in shapes]
     width = 0.34 * sum(columns) + 0.7 * len(sites) + 0.8
     height = 0.3 * max(shape[0] for shape in shapes) + 0.8 + extra
-    figure = new_figure(max(least[0], width), max(least[1], height))
-    grid = figure.subplots(1, len(sites), squeeze=False, width_ratios=columns)
+    size = (max(least[0], width), max(least[1], height))
+    figure, grid = grid_of(1, len(sites), size, width_ratios=columns)
     for axes, shape, (site, _) in zip(grid.flat, shapes, sites, strict=True):
         plain_grid(axes, *shape)
         axes.set_ylabel("layer" if axes is grid.flat[0] else "")

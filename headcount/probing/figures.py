@@ -8,7 +8,17 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Arc
 from matplotlib.ticker import MaxNLocator
 
-from headcount.core import ACCENT, INK, LINE, MUTED, Head, named_rows, new_figure, plain_grid
+from headcount.core import (
+    ACCENT,
+    INK,
+    LINE,
+    MUTED,
+    Head,
+    grid_of,
+    named_rows,
+    new_figure,
+    plain_grid,
+)
 from headcount.pages import DIVERGING
 from headcount.probing.result import Probed, ProbeRow, ProbeTree
 
@@ -117,8 +127,8 @@ def probe_structure(found: Probed) -> Figure | None:
         return None
     first = rows[0].rank
     ranks = sorted({row.rank for row in rows if row.rank is not None})
-    figure = new_figure(3.4 if len(ranks) == 1 else 6.4, 2.6)
-    all_axes = figure.subplots(1, 1 if len(ranks) == 1 else 2, squeeze=False, sharey=True)[0]
+    panels = 1 if len(ranks) == 1 else 2
+    figure, (all_axes,) = grid_of(1, panels, (3.4 if panels == 1 else 6.4, 2.6), sharey=True)
     metrics = {
         "uuas": "UUAS",
         "spearman-distance": "rank correlation of distances",
@@ -153,8 +163,7 @@ def probe_layers(found: Probed) -> Figure | None:
     rows = [row for row in found.rows if row.probe == "layers"]
     if not rows:
         return None
-    figure = new_figure(6.4, 2.5)
-    accuracy, weights = figure.subplots(1, 2, sharex=True)
+    figure, ((accuracy, weights),) = grid_of(1, 2, (6.4, 2.5), sharex=True)
     for asked, colour in (("tag", INK), ("relation", ACCENT)):
         curve = [
             row for row in rows if (row.metric, row.variant) == (f"{asked}-accuracy", "trained")

@@ -113,7 +113,8 @@ class Cite(Command):
     """The arguments of `headcount cite`."""
 
     out: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="OUT")]
-    """Folder of the run; methods.tex and references.bib are written into its folder paper."""
+    """Folder of the run; methods.tex, references.bib and figures for one column are written into
+    its folder paper."""
 
     def run(self) -> int:
         """Write all files, and print where they are."""
@@ -130,6 +131,8 @@ class Cite(Command):
         console.print(f"Methods: {folder / 'methods.tex'}")
         papers = amount(found.papers, "paper")
         console.print(f"References: {folder / 'references.bib'}, headcount and {papers}")
+        drawn = {path.stem for path in reporting.write_paper_figures(self.out, folder)}
+        console.print(f"{amount(len(drawn), 'figure')} for one column, as PDF and SVG, beside them")
         return 0
 
 

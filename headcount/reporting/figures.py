@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from headcount.analysis import layer_curves, relations
+from headcount.commands import document_of
 from headcount.core import (
     ACCENT,
     FORMATS,
@@ -20,10 +21,12 @@ from headcount.core import (
     SITE_COLOURS,
     SITE_MARKERS,
     InputError,
-    new_figure,
+    for_column,
+    grid_of,
     panel_grid,
     save_all,
     styled,
+    with_variants,
 )
 from headcount.importance import agreement_figure, importance_figure
 from headcount.numbers import percent
@@ -36,7 +39,7 @@ from headcount.pages import (
     offset_bins,
     role_map,
 )
-from headcount.results import Analysis, HeadRow, read_run
+from headcount.results import Analysis, HeadRow, RunRecord, read_run
 
 
 def positional_offsets(run: Analysis, limit: int = 6) -> Figure | None:
@@ -63,8 +66,8 @@ def weight_and_norm(run: Analysis) -> Figure | None:
     panels = [each for each in MEASURES.values() if each.norm in run.measures]
     if all(math.isnan(row.values[each.norm]) for row in run.rows for each in panels):
         return None
-    figure = new_figure(6.8 if len(panels) > 1 else 2.6, 2.6)
-    all_axes = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
+    size = (6.8 if len(panels) > 1 else 2.6, 2.6)
+    figure, (all_axes,) = grid_of(1, len(panels), size, sharex=True, sharey=True)
     for axes, column in zip(all_axes, panels, strict=True):
         axes.plot([0, 1], [0, 1], color=LINE, linewidth=0.8, zorder=0)
         for site, rows in run.by_site():
@@ -119,7 +122,35 @@ def write_figures(folder: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
     unknown = sorted(set(formats) - set(FORMATS))
     if unknown:
         raise InputError(f"Expected formats among {', '.join(FORMATS)}, got {unknown}")
-    run = read_run(folder)
     with styled():
-        drawn = {name: draw(run) for name, draw in FIGURES.items()}
-        return save_all(drawn, folder / "figures", formats)
+        return save_all(_drawn(folder), folder / "figures", formats)
+
+
+PAPER_FORMATS = ("pdf", "svg")
+"""What papers include."""
+
+
+def write_paper_figures(folder: Path, out: Path) -> list[Path]:
+    """Draw every figure of the results in a folder for one column of a paper, as PDF and SVG.
+
+    They are 3.3 inches wide with letters of 8 points, so that LaTeX need not scale them.
+
+    Args:
+        folder: folder of the run.
+        out: folder of the figures.
+
+    Raises:
+        InputError: if a result file is missing or damaged.
+    """
+    with styled(), for_column():
+        figures = _drawn(folder) if (folder / RunRecord.FILE).exists() else {}
+        for kind in (its.result_type for its in with_variants() if its.document):
+            found = kind.read_if_any(folder)
+            charts = {} if found is None else document_of(found, folder).charts
+            figures |= {name: draw() for name, draw in charts.items()}
+        return save_all(figures, out, PAPER_FORMATS)
+
+
+def _drawn(folder: Path) -> dict[str, Figure | None]:
+    run = read_run(folder)
+    return {name: draw(run) for name, draw in FIGURES.items()}

@@ -21,7 +21,7 @@ from headcount.core import (
     Text,
     Warned,
     amount,
-    new_figure,
+    grid_of,
 )
 from headcount.numbers import percent
 from headcount.results import cache_rows, write_sealed
@@ -119,8 +119,8 @@ def speed_figure(speed: Speed) -> Figure:
     """A figure with one row of panels per mode and one panel per length."""
     modes = list(dict.fromkeys(each.case.mode for each in speed.timings))
     lengths = sorted({each.case.length for each in speed.timings})
-    figure = new_figure(max(5.2, 2.1 * len(lengths) + 0.6), 1.9 * len(modes) + 0.6)
-    all_axes = figure.subplots(len(modes), len(lengths), sharey="row", squeeze=False)
+    size = (max(5.2, 2.1 * len(lengths) + 0.6), 1.9 * len(modes) + 0.6)
+    figure, all_axes = grid_of(len(modes), len(lengths), size, sharey="row")
     for row, mode in zip(all_axes, modes, strict=True):
         for axes, length in zip(row, lengths, strict=True):
             found = [

@@ -102,7 +102,9 @@ def test_methods_cite_what_was_measured_and_nothing_else(run: Path) -> None:
     assert plain.count("{") == plain.count("}")
 
 
-def test_the_command_writes_both_files_beside_which_a_run_may_write_again(run: Path) -> None:
+@pytest.mark.slow
+def test_the_command_writes_files_beside_which_a_run_may_write_again(tmp_path: Path) -> None:
+    run = shutil.copytree(GALLERY / "vit", tmp_path / "run")
     status, said, _ = headcount("cite", run)
     assert status == 0
     assert f"Methods: {run / 'paper' / 'methods.tex'}" in said
@@ -110,6 +112,13 @@ def test_the_command_writes_both_files_beside_which_a_run_may_write_again(run: P
     found = citing(run)
     assert (run / "paper" / "methods.tex").read_text() == found.methods
     assert (run / "paper" / "references.bib").read_text() == found.references
+    drawn = {path.stem for path in (run / "paper").glob("*.pdf")}
+    assert {"role_map", "layer_curves", "importance"} <= drawn
+    assert {path.stem for path in (run / "paper").glob("*.svg")} == drawn
+    assert f"{len(drawn)} figures for one column, as PDF and SVG" in said
+    for path in (run / "paper").glob("*.svg"):
+        width = re.search(r'width="([\d.]+)pt"', path.read_text(encoding="utf-8"))
+        assert width and float(width[1]) <= 3.3 * 72 + 0.1
     claim(run, ResumePolicy.OVERWRITE)
 
 

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from scipy.spatial import KDTree
 
-from headcount.core import MUTED, Block, Chart, Document, Heading, Table, Text, new_figure
+from headcount.core import MUTED, Block, Chart, Document, Heading, Table, Text, grid_of, new_figure
 from headcount.numbers import correlation, percent
 from headcount.pages import Note
 from headcount.papers.evolution.mutual_information import ESTIMATES
@@ -149,8 +149,8 @@ def _picture(evolution: Evolution, picture: str, objective: str) -> Figure:
         labels.sort(key=lambda label: int(label.split("-")[0].rstrip("+")))
     colours = _colours(picture, len(labels))
     layers = sorted({point.layer for point in points})
-    figure = new_figure(1.5 * len(layers), 1.9)
-    for axes, layer in zip(figure.subplots(1, len(layers), squeeze=False)[0], layers, strict=True):
+    figure, (grid,) = grid_of(1, len(layers), (1.5 * len(layers), 1.9))
+    for axes, layer in zip(grid, layers, strict=True):
         for number, label in enumerate(labels):
             here = [each for each in points if (each.layer, label_of(each)) == (layer, label)]
             axes.scatter(

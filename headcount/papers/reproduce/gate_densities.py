@@ -34,7 +34,7 @@ from headcount.core import (
     Kept,
     Text,
     amount,
-    new_figure,
+    grid_of,
 )
 from headcount.core import Table as Shown
 from headcount.gates import Stretched
@@ -243,8 +243,8 @@ def densities_figure(rows: Sequence[GateRow]) -> Figure:
     """A panel for each budget: exactly 0, bins between, exactly 1, by site, on a log axis."""
     panels = _by_keep(rows)
     is_narrow = len(panels) < 4  # too narrow for a legend of one line
-    figure = new_figure(max(3.2, 1.9 * len(panels) + 0.9), 2.9 if is_narrow else 2.4)
-    grid = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    size = (max(3.2, 1.9 * len(panels) + 0.9), 2.9 if is_narrow else 2.4)
+    figure, (grid,) = grid_of(1, len(panels), size, sharey=True)
     places = np.array([-0.06, *(np.arange(BINS) + 0.5) / BINS, 1.06])
     for axes, (keep, found) in zip(grid, panels.items(), strict=True):
         for site in SITES:

@@ -23,7 +23,7 @@ from headcount.core import (
     Table,
     Text,
     amount,
-    new_figure,
+    grid_of,
 )
 from headcount.importance import KINDS
 from headcount.numbers import percent
@@ -170,8 +170,8 @@ def _claims_about_kinds(found: ContributionTable, site: str) -> Iterator[Text]:
 
 def _shares_figure(found: ContributionTable) -> Figure:
     sites = sites_of(found.rows)
-    figure = new_figure(3.1 * len(sites) + 0.9, 4.4)
-    grid = figure.subplots(2, len(sites), squeeze=False, sharex="col", sharey=True)
+    size = (3.1 * len(sites) + 0.9, 4.4)
+    figure, grid = grid_of(2, len(sites), size, sharex="col", sharey=True)
     metrics = {"weight_share": "share of weights", "weighted_norm_share": "share of weighted norms"}
     for column, site in enumerate(sites):
         for axes, (metric, title) in zip(grid[:, column], metrics.items(), strict=True):
@@ -189,8 +189,8 @@ def _shares_figure(found: ContributionTable) -> Figure:
 
 def _mixing_figure(found: ContributionTable) -> Figure:
     own = [site for site in sites_of(found.rows) if found.layers(site, "mixing", "attn-w")]
-    figure = new_figure(3.1 * max(1, len(own)) + 1.3, 3.6)
-    grid = figure.subplots(1, max(1, len(own)), squeeze=False, sharey=True)
+    number = max(1, len(own))
+    figure, grid = grid_of(1, number, (3.1 * number + 1.3, 3.6), sharey=True)
     colours = (MUTED, INK, "#0072B2", "#009E73", ACCENT)
     for axes, site in zip(grid[0], own, strict=False):
         for method, colour in zip(MIXINGS, colours, strict=True):

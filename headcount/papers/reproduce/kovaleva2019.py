@@ -25,8 +25,8 @@ from headcount.core import (
     Table,
     Text,
     amount,
+    grid_of,
     name_of,
-    new_figure,
     plain_grid,
     silent,
 )
@@ -327,8 +327,7 @@ def _heads_figure(found: TunedMaps, metric: str) -> Figure:
     """Layers x heads, shaded by a number of each head."""
     rows = [row for row in found.rows if row.metric == metric and row.head != "all"]
     sites = sites_of(rows)
-    figure = new_figure(3.6 * len(sites) + 0.8, 2.8)
-    grid = figure.subplots(1, len(sites), squeeze=False)
+    figure, grid = grid_of(1, len(sites), (3.6 * len(sites) + 0.8, 2.8))
     factor = scale(found.record.metric) if metric == "disabled" else 1.0
     largest = max((abs(factor * row.value) for row in rows), default=1.0) or 1.0
     image = None

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from headcount.core import ACCENT, LINE, new_figure, plain_grid
+from headcount.core import ACCENT, LINE, grid_of, plain_grid
 from headcount.pages import SITE_TITLES, draw_numbers
 from headcount.results import Analysis, HeadRow
 from headcount.vocabulary import RoleEntry, roles_named
@@ -31,8 +31,8 @@ def function_maps(run: Analysis) -> Figure:
     sites = run.by_site()
     layers = max(row.layer for row in run.rows) + 1
     columns = max(row.index for row in run.rows) + 1
-    figure = new_figure(3 * (0.3 * columns + 0.6) + 0.6, len(sites) * (0.3 * layers + 0.7) + 0.5)
-    grid = figure.subplots(len(sites), 3, squeeze=False)
+    size = (3 * (0.3 * columns + 0.6) + 0.6, len(sites) * (0.3 * layers + 0.7) + 0.5)
+    figure, grid = grid_of(len(sites), 3, size)
     largest = max(row.values["relevance"] for row in run.rows)
     for (site, rows), line in zip(sites, grid, strict=True):
         for axes in line:
@@ -56,8 +56,8 @@ def rare_maps(run: Analysis) -> Figure | None:
         return None
     layers = max(row.layer for _, rows in sites for row in rows) + 1
     columns = max(row.index for _, rows in sites for row in rows) + 1
-    figure = new_figure(len(sites) * (0.3 * columns + 0.7) + 0.9, 0.3 * layers + 1.0)
-    grid = figure.subplots(1, len(sites), squeeze=False)[0]
+    size = (len(sites) * (0.3 * columns + 0.7) + 0.9, 0.3 * layers + 1.0)
+    figure, (grid,) = grid_of(1, len(sites), size)
     for (site, rows), axes in zip(sites, grid, strict=True):
         plain_grid(axes, max(row.layer for row in rows) + 1, columns)
         image = draw_numbers(axes, rows, "rare2_share", 1.0)
@@ -74,11 +74,9 @@ def _rare_is_unknown(row: HeadRow) -> bool:
 
 def positions(offsets: dict[str, dict[int, int]]) -> Figure:
     """Positions of dependents relative to their head, in words; one panel per relation."""
-    figure = new_figure(6.6, 1.8)
+    figure, (grid,) = grid_of(1, len(RELATIONS), (6.6, 1.8), sharey=True)
     places = [place for place in range(-REACH, REACH + 1) if place]
-    for axes, relation in zip(
-        figure.subplots(1, len(RELATIONS), sharey=True), RELATIONS, strict=True
-    ):
+    for axes, relation in zip(grid, RELATIONS, strict=True):
         counts = offsets.get(relation, {})
         total = sum(counts.values()) or 1
         axes.bar(places, [counts.get(place, 0) / total for place in places], color=ACCENT)

@@ -128,7 +128,7 @@ def next_steps(run: Analysis, found: Found, given: Given) -> tuple[str, ...]:
             "measured. Small "
             "effects need thousands."
         )
-    if inputs.is_text and not run.relation_rows:
+    if inputs.is_text and (run.relations is None or run.relations.empty):
         steps.append("A treebank (.conllu): it shows which heads find syntactic relations.")
     model, out = shlex.quote(given.model), shlex.quote(given.out)
     if inputs is SOUND:

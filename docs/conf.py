@@ -137,9 +137,13 @@ def draw_gallery(app: Sphinx, error: Exception | None) -> None:
     for folder in (each.parent for each in gallery.glob("*/cache.json")):
         plan = PlannedCache.read(folder)
         pages.write_documents(plan, pages.document_of(plan), folder, ("svg",))
-    write_atlas(
-        sorted(each.parent for each in gallery.glob("*/run.json")), Path(app.outdir, "atlas")
-    )
+    drawn = {
+        each.parent: f"../gallery/{each.parent.name}/report.html"
+        for each in gallery.glob("*/run.json")
+    }
+    others = [each.parent for each in Path(app.srcdir, "atlas").glob("*/run.json")]
+    runs = sorted([*drawn, *others], key=lambda folder: folder.name)
+    write_atlas(runs, Path(app.outdir, "atlas"), drawn)
     for page in gallery.glob("*/*.html"):
         if page.stat().st_size > LARGEST:
             raise ValueError(f"{page} has {page.stat().st_size:,} bytes")

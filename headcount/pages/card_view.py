@@ -230,6 +230,8 @@ class Card:
     related: tuple[Relative, ...]
     """Heads with the most similar profiles."""
     examples: tuple[ExampleView | ImageView, ...]
+    known: str = ""
+    """What a paper says of the head, and whether that was found, in a sentence."""
 
 
 def cards(run: Analysis) -> tuple[Card, ...]:

@@ -76,8 +76,13 @@ class Report:
         return any(card.worth for card in self.cards)
 
 
-def report_view(run: Analysis) -> Report:
-    """The view model of a run."""
+def report_view(run: Analysis, sections: Sequence[PageSection] | None = None) -> Report:
+    """The view model of a run.
+
+    Args:
+        run: the run.
+        sections: what stands below the map; by default everything that the run holds.
+    """
     found = leading(run)
     roles = (name for row in (*run.rows, *(run.null_rows or ())) for name in row.roles)
     return Report(
@@ -93,7 +98,7 @@ def report_view(run: Analysis) -> Report:
         absent=absent(run),
         roles=roles_named(roles),
         kinds={kind.key: kind for kind in kinds_of(run)},
-        sections=sections_of(run),
+        sections=sections_of(run) if sections is None else tuple(sections),
     )
 
 
@@ -132,8 +137,13 @@ CARD_SCRIPTS = (
 )
 
 
-def render(report: Report) -> str:
-    """The page as a string."""
+def render(report: Report, many: int = MANY) -> str:
+    """The page as a string.
+
+    Args:
+        report: what it shows.
+        many: number of heads above which the page's script makes their table.
+    """
     return fill_template(
         "report.html.j2",
         styles=PAGE_STYLES,
@@ -143,7 +153,7 @@ def render(report: Report) -> str:
         report=report,
         sections=report.sections,
         heads=frozenset(report.heads),
-        many=MANY,
+        many=many,
         maps={shown.label: shown.key for shown in report.atlas.maps},
         swatches=swatches(report.kinds.values(), report.roles.values()),
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
@@ -35,7 +36,7 @@ class Check(Command):
     """The arguments of `headcount check`."""
 
     plugin: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PLUGIN")] = ""
-    """A file (my.py), or the name of an installed package."""
+    """A file (my.py), the name of an installed package, or a folder for an atlas."""
     template: Template | None = None
     """Print a file to begin with, which passes its checks, in place of checking one."""
     names: tuple[str, ...] = ()
@@ -56,6 +57,8 @@ class Check(Command):
                 "Expected a plug-in to check (my.py, or an installed package), got none. To write "
                 "one, begin with `headcount check --template score > my.py`."
             )
+        if Path(self.plugin).is_dir():
+            return _check_run(Path(self.plugin))
         expected = dict(map(_reason, self.expect))
         with listing([self.plugin]):
             origin = origin_named(self.plugin)
@@ -106,6 +109,18 @@ class Check(Command):
             record.write()
         console.print(f"{origin}: {record.sentence}")
         return 1 if record.failed else 0
+
+
+def _check_run(folder: Path) -> int:
+    """Print what a folder lacks for an atlas; exit status 1 if that is anything."""
+    from headcount.atlas import missing  # only here: it needs pandas
+
+    console, found = plain_console(soft_wrap=True), missing(folder)
+    for sentence in found:
+        console.print(sentence, style="red")
+    if not found:
+        console.print(f"{folder} can be added to an atlas.")
+    return 1 if found else 0
 
 
 def _added(origin: Origin) -> Iterator[tuple[Registry[Any], str]]:

@@ -2,13 +2,14 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
 
-from headcount.atlas import AtlasRecord, write_atlas
-from headcount.core import InputError
+from headcount.atlas import About, AtlasRecord, KnownHead, missing, write_atlas
+from headcount.core import InputError, encoded, write_json
 from headcount.pages import html
 from headcount.results import Analysis, read_run
 from tests.cli.conftest import headcount
@@ -21,7 +22,7 @@ RUNS = tuple(GALLERY / name for name in ("smollm2", "minilm", "vit", "en-de"))
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the pages of runs empty, which take seconds each."""
-    monkeypatch.setattr("headcount.atlas.atlas.render", lambda view: view.title)
+    monkeypatch.setattr("headcount.atlas.atlas.render", lambda view, **_: view.title)
 
 
 @pytest.mark.slow
@@ -128,3 +129,62 @@ def test_a_search_finds_heads_by_words_and_depth(
     for width in (1280, 390):
         page.set_viewport_size({"width": width, "height": 844})
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.fixture
+def added(tmp_path: Path) -> Path:
+    """A run as others add it: tables, records, and what they say of it."""
+    folder = tmp_path / "vit"
+    run = read_run(GALLERY / "vit")
+    replace(run, examples={}).write(folder)
+    known = KnownHead("enc.1.2", "looks at one patch", "Smith 2020", "https://x.org", True, "24 %")
+    about = About("our own", "MIT", "digits", "BSD", (known,))
+    write_json(folder / About.FILE, encoded(about))
+    return folder
+
+
+def test_what_papers_say_of_a_head_is_in_the_atlas_and_on_its_card(added: Path) -> None:
+    (model,) = write_atlas([added], added.parent / "site").models
+    says = "Known head (Smith 2020): looks at one patch. Found here: 24 %."
+    assert model.about == About.read_if_any(added)
+    assert [each.head for each in model.heads if each.known] == ["enc.1.2"]
+    assert next(each.known for each in model.heads if each.known) == says
+    page = (added.parent / "site" / model.page).read_text(encoding="utf-8")
+    assert says in page and "Weights: our own (MIT)." in page and model.signature in page
+
+
+def test_a_run_with_a_page_of_its_own_is_not_drawn_again(added: Path) -> None:
+    (model,) = write_atlas([added], added.parent / "site", {added: "../vit/report.html"}).models
+    assert model.page == "../vit/report.html"
+    assert {each.name for each in (added.parent / "site").iterdir()} == {"index.html", "atlas.json"}
+
+
+def test_a_whole_folder_can_be_added(added: Path) -> None:
+    status, said, _ = headcount("check", added)
+    assert (status, said) == (0, f"{added} can be added to an atlas.\n")
+
+
+def test_a_sentence_says_what_each_folder_lacks(added: Path) -> None:
+    about, run = About.read_if_any(added), read_run(added)
+    assert about is not None
+    (added / "report.html").write_text("x")
+    other = replace(about.known[0], head="enc.9.9", url="")
+    write_json(added / About.FILE, encoded(replace(about, licence=" ", known=(other,))))
+    named = replace(run.record, model="/home/me/vit")
+    replace(run, record=named, profiles=run.profiles.iloc[:0]).write(added)
+    found = missing(added)
+    for says in (
+        "Expected a text as licence in about.json, got none.",
+        "Expected heads of the model as known in about.json, got enc.9.9. Write it as enc.0.0",
+        "Expected paper, url and evidence of enc.9.9 in about.json, got an empty one.",
+        "Expected a name by which others find the model, got /home/me/vit.",
+        "Expected tested traits, got none.",
+        "Expected tables and records only, got report.html.",
+    ):
+        assert sum(each.startswith(says) for each in found) == 1, (says, found)
+    assert len(found) == 6
+    (added / About.FILE).unlink()
+    assert any(each.startswith("Expected about.json with source") for each in missing(added))
+    (empty := added.parent / "empty").mkdir()
+    status, said, _ = headcount("check", empty)
+    assert status == 1 and "Expected a folder written by `headcount analyze" in said

@@ -7,7 +7,7 @@ const field = (id) => document.getElementById(id);
 const rows = data.models.flatMap((model, run) =>
   model.heads.map((head) => {
     const said = head.findings.map((one) => `${one.verdict} ${one.says} ${data.kinds[one.kind]?.words ?? ""}`);
-    const words = [head.head, model.name, model.model_type, ...head.roles, ...said, head.skill, head.worth];
+    const words = [head.head, model.name, model.model_type, ...head.roles, ...said, head.known, head.skill, head.worth];
     const { kind, verdict } = head.findings[0] ?? { kind: "", verdict: "" };
     return { model, run, head, verdict, starts: data.starts[kind] ?? 0, leads: (said[0] ?? "").toLowerCase(), words: words.join(" ").toLowerCase() };
   }),
@@ -17,7 +17,7 @@ rows.sort((a, b) => order[a.verdict] - order[b.verdict] || a.starts - b.starts);
 
 function shown({ model, head }) {
   const [first, ...others] = head.findings;
-  const more = [...others.map((one) => one.says), head.skill, head.worth].filter(Boolean);
+  const more = [...others.map((one) => one.says), head.known, head.skill, head.worth].filter(Boolean);
   return h(
     "tr", {},
     h("td", {}, h("a", { class: "head", href: `${model.page}#${head.head}` }, head.head)),

@@ -47,6 +47,7 @@ function cardParts(shown) {
     cardFindings(shown),
     shown.does ? h("p", { class: "card-without" }, shown.does) : null,
     shown.without ? h("p", { class: "card-without" }, shown.without) : null,
+    shown.known ? h("p", { class: "card-without" }, shown.known) : null,
     shown.fate ? h("p", { class: "card-without" }, shown.fate) : null,
     h("p", { class: "card-line" }, shown.line),
     shown.examples.length ? examplesPart(shown.examples, shown.roles.length ? shown.findings[0]?.kind : null) : null,

@@ -85,7 +85,7 @@ Importing headcount takes no time: what a name needs, torch included, is importe
 
 import lazy_loader
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 """The version of the package, which `pyproject.toml` reads."""
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

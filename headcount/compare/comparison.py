@@ -283,6 +283,8 @@ class Comparison:
     """Spearman's rank correlation over the means of layers, by column."""
     orders: tuple[PruningOrder, ...] = ()
     """Where both models keep their heads, by every score or curve that both runs have."""
+    is_one_model: bool = False
+    """Whether both runs are of the same parameters."""
     matching: Matching | None = None
     """Heads paired by what they do; None unless that was asked for."""
     warnings: tuple[str, ...] = ()
@@ -344,6 +346,7 @@ def compare(one: Analysis, other: Analysis) -> Comparison:
             for name in shared
         },
         orders=pruning_orders(one, other),
+        is_one_model=one.record.signed.revision == other.record.signed.revision,
         warnings=warnings,
     )
 

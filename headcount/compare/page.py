@@ -78,6 +78,8 @@ class ComparisonView:
     """Every head; empty if the runs are over different heads."""
     sections: tuple[PageSection, ...]
     """What stands below the maps."""
+    is_one_model: bool = False
+    """Whether both runs are of the same parameters."""
     warnings: tuple[str, ...] = ()
     """What makes numbers of the runs differ besides heads and data."""
 
@@ -119,6 +121,7 @@ def compare_view(
             PageSection(key, SHORT.get(key, shown.title.lower()), shown)
             for key, shown in comparison_parts(one, other, found, names).items()
         ),
+        is_one_model=found.is_one_model,
         warnings=found.warnings,
     )
 

@@ -90,13 +90,35 @@ def fill_template(
 @cache
 def _templates(package: str) -> Environment:
     """The templates of a package and the report's, each of which is compiled once."""
-    return Environment(
+    made = Environment(
         loader=ChoiceLoader([PackageLoader(each, "templates") for each in (package, PACKAGE)]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.filters["unbroken"] = unbroken
+    return made
+
+
+_NAMED = re.compile(r"[\w.:~-]+(?:[/\\][\w.:~-]+)+|[\w~-]+(?:\.[\w-]+)*\.[A-Za-z]\w{1,7}\b")
+"""A path, the name of a model on the hub, or the name of a file."""
+
+
+def unbroken(text: str) -> Markup:
+    """A text in which no line ends inside the name of a file or a model.
+
+    >>> unbroken("2 of en_ewt-ud-dev.conllu.")
+    Markup('2 of <span class="name">en_ewt-ud-dev.conllu</span>.')
+    """
+    parts, at = list[Markup](), 0
+    for found in _NAMED.finditer(text):
+        parts += [
+            escape(text[at : found.start()]),
+            Markup('<span class="name">{}</span>').format(found[0]),
+        ]
+        at = found.end()
+    return Markup("").join([*parts, escape(text[at:])])
 
 
 def _base64(data: bytes) -> str:

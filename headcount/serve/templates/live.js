@@ -157,7 +157,7 @@ function markExplained() {
 function explainers(target) {
   const press = { target: () => explain(target, explained.against === target ? null : explained.against), against: () => explain(explained.target, explained.against === target ? null : target) };
   const button = (role, sign, says) => h("button", { type: "button", class: "explain", "data-role": role, "data-text": target, "aria-pressed": "false", title: says, "aria-label": says, onclick: press[role] }, sign);
-  return [button("target", "+", `Which heads say “${target}”?`), button("against", "−", `Take “${target}” as the rival`)];
+  return [button("target", "why", `Which heads say “${target}”?`), button("against", "rival", `Take “${target}” as the rival`)];
 }
 
 /** The first text of a page is explained at once, by default its likeliest option against the next. */

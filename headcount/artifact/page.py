@@ -8,7 +8,7 @@ from typing import final
 
 from headcount import numbers
 from headcount.artifact.card import measured_blocks
-from headcount.artifact.verdict import loading, units_of, verdict_lines
+from headcount.artifact.verdict import cost_lines, loading, units_of, verdict_lines
 from headcount.core import Code, Document, Heading, Text, Warned
 from headcount.pages import Keeping, PagePart, kept_table
 from headcount.results import Analysis, PruneRecord, pruned_warnings
@@ -16,10 +16,11 @@ from headcount.results import Analysis, PruneRecord, pruned_warnings
 
 def _pruned_answer(run: Analysis) -> str:
     """How many heads were pruned at which loss, for the opening; empty without a pruned model."""
-    if run.pruned is None:
+    record = run.pruned
+    if record is None:
         return ""
-    lines = [f"{word}: {text}." for word, text in verdict_lines(run.pruned)]
-    return " ".join([_opening(run.pruned), *lines])
+    lines = [f"{word}: {text}." for word, text in cost_lines(record)]
+    return " ".join([f"{units_of(record, 'pruned')}.", *lines])
 
 
 def _opening(record: PruneRecord) -> str:

@@ -12,6 +12,7 @@ from headcount import numbers
 from headcount.core import Table, amount
 from headcount.results import DATA_SETS, METRICS, MetricChange, PruneRecord, SpeedRecord
 
+NOT_CHECKED = "Not checked"
 EMBEDDING = ("similarity", "search")
 """Tasks of models that sentence-transformers loads, too."""
 
@@ -23,6 +24,18 @@ def verdict_lines(record: PruneRecord) -> list[tuple[str, str]]:
         record: The record of a pruned model.
     """
     return [*_size(record), *_speed(record), *_score(record), _checked(record)]
+
+
+def cost_lines(record: PruneRecord) -> list[tuple[str, str]]:
+    """Those that decide: the score, without one all; and whether the weights changed since.
+
+    Args:
+        record: The record of a pruned model.
+    """
+    known = [*_score(record)]
+    checked = _checked(record)
+    unchecked = [checked] if checked[0] == NOT_CHECKED else []
+    return [*known, *unchecked] if known else verdict_lines(record)
 
 
 def units_of(record: PruneRecord, name: Literal["kept", "pruned"]) -> str:
@@ -114,7 +127,7 @@ def _checked(record: PruneRecord) -> tuple[str, str]:
     """What the certificate proves."""
     compared = [each for each in record.comparisons if each.is_with_gated]
     if not compared:
-        return "Not checked", "the weights have changed since the heads were removed"
+        return NOT_CHECKED, "the weights have changed since the heads were removed"
     forms = numbers.listed([each.what.partition(" and ")[0] for each in compared])
     share, number = max((each.share, each.sentences) for each in compared)
     to = f"to {share:.0e} of the largest output" if share else "exactly"

@@ -236,7 +236,7 @@ def _answers(found: PlannedCache, length: int | None, label: str = "") -> Table:
     """What is answered under every plan, in texts of a length or in all."""
     rows = select(found.judged, length=length)
     return Table.of(
-        ("asked", "plan", "right", "95 %", "against dense", "against random", "loss"),
+        ("asked", "plan", "right", "95 %", "against dense", "against random", "loss (nats)"),
         (
             (
                 f"{row.questions} x {row.kind}",

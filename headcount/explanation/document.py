@@ -152,8 +152,8 @@ def best_heads(found: Explained) -> str:
         said = [f"{', '.join(raising)} raise it most"] if raising else []
         said += [f"{lowering[0]} lowers it most"] if lowering else []
         if said:
-            parts.append(f"{words_of(found, effect).label}: {', and '.join(said)}.")
-    return " ".join(map(capital, parts))
+            parts.append(f"{', and '.join(said)} ({words_of(found, effect).label}, in nats).")
+    return " ".join(parts)
 
 
 def how(found: Explained) -> str:

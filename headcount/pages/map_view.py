@@ -19,7 +19,7 @@ from headcount.pages.kinds import (
 from headcount.pages.names import SITE_TITLES, columns_of
 from headcount.pages.part import Keeping, Map, page_parts
 from headcount.pages.sentences import nothing_words
-from headcount.pages.worth import SURE, effect_of, large, mattering
+from headcount.pages.worth import SURE, effect_of, mattering
 from headcount.results import Analysis, RelationResult
 from headcount.vocabulary import (
     DIRECTIONS,
@@ -233,7 +233,7 @@ class Legend:
     """Verdict, its name and the number of its heads."""
     chips: tuple[_Chip, ...]
     mattering: str | None
-    """Number of heads that matter, and of those that matter much; None if that was not tested."""
+    """Number of heads that matter; None if that was not tested."""
 
 
 def legend(run: Analysis, found: Found) -> Legend:
@@ -254,8 +254,7 @@ def _num_mattering(run: Analysis) -> str | None:
     matter = mattering(run)
     if matter is None or run.importance is None:
         return None
-    deltas = [row.values["ablation_delta"] for row in run.rows if row.head in matter]
-    return f"{numbers.count(len(matter))} ({large(deltas, run.importance)})"
+    return numbers.count(len(matter))
 
 
 def grids(run: Analysis, found: Found) -> tuple[Grid, ...]:

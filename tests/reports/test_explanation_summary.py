@@ -50,7 +50,7 @@ def test_it_says_what_the_document_does(found: Explained) -> None:
     whole = " ".join(document_of(found).markdown().replace("|", " ").split())
     lede = "decoder prefers the targets of 16 prompts to their rivals by 4.75 (4.00 to 5.50) nats."
     assert said.startswith(lede) and lede in whole
-    assert "Attribution: dec.0.0 (+2.50), dec.0.1 (+1.25), dec.0.2 (+0.83) raise it most" in said
+    assert "dec.0.0 (+2.50), dec.0.1 (+1.25), dec.0.2 (+0.83) raise it most" in said
     assert "dec.0.0 2.50 (2.00 to 3.00) 3.75 5.00 dec.0.1" in said
     assert "The best heads of each half of the prompts were chosen on the other half." in said
     assert "zeroed attribution 3 1.50 (1.25 to 1.75) 9.00" in said

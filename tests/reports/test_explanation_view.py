@@ -126,8 +126,8 @@ def test_what_is_said_first(found: Explained) -> None:
     text = text_of(found)
     assert (
         "decoder prefers the targets of 16 prompts to their rivals by 4.75 (4.00 to 5.50) nats. "
-        "Attribution: dec.0.0 (+2.50), dec.0.1 (+1.25), dec.0.2 (+0.83) raise it most, and "
-        "dec.3.2 (−1.25) lowers it most. Zeroed: dec.0.0 (+3.75)"
+        "dec.0.0 (+2.50), dec.0.1 (+1.25), dec.0.2 (+0.83) raise it most, and "
+        "dec.3.2 (−1.25) lowers it most (attribution, in nats). dec.0.0 (+3.75)"
     ) in text
     alone = made_explained(["dec.0.0", "dec.0.1"], prompts=1)
     alone = replace(alone, record=replace(alone.record, low=NAN, high=NAN))

@@ -17,7 +17,8 @@ rows.sort((a, b) => order[a.verdict] - order[b.verdict] || a.starts - b.starts);
 
 function shown({ model, head }) {
   const [first, ...others] = head.findings;
-  const more = [...others.map((one) => one.says), head.known, head.skill, head.worth].filter(Boolean);
+  const rest = others.length ? `${others.length} more ${others.length === 1 ? "trait" : "traits"} on its card` : "";
+  const more = [head.known, head.skill, head.worth, rest].filter(Boolean);
   return h(
     "tr", {},
     h("td", {}, h("a", { class: "head", href: `${model.page}#${head.head}` }, head.head)),

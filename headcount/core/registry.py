@@ -32,7 +32,7 @@ from importlib.metadata import EntryPoint
 from typing import Any, Generic, TypeVar, final
 
 from headcount.core.errors import InputError
-from headcount.core.guarding import OURS, Origin, PluginError, PluginWarning
+from headcount.core.guarding import OURS, REPAIR, Origin, PluginError, PluginWarning
 from headcount.core.options import check_known
 from headcount.core.plugins import (
     entries,
@@ -95,6 +95,7 @@ class Registry(Generic[Thing]):
                 f"Expected {self.noun} called {name} in {origin_of(entry)}, got {thing!r}. Repair "
                 "the plug-in's entry point."
             )
+        self._check_whole(thing)
         return thing
 
     def find(self, given: str | Thing) -> Thing:
@@ -107,6 +108,7 @@ class Registry(Generic[Thing]):
             return self[given]
         if not self._has(given):
             raise InputError(f"Expected {self.noun}, or the name of one, got {given!r}.")
+        self._check_whole(given)
         return given
 
     def usable(self) -> Iterator[Thing]:
@@ -145,6 +147,7 @@ class Registry(Generic[Thing]):
         if self._is_entry(thing):
             return
         name, origin = thing.name, origin_of_module(thing.__module__)
+        self._check_whole(thing)
         is_nowhere = origin == OURS  # an object of a class of ours does not say where it was made
         origin = Origin(name) if is_nowhere else origin
         before, first = self._given.get(name, (None, origin))
@@ -155,6 +158,19 @@ class Registry(Generic[Thing]):
         if name in self and not is_again:
             raise PluginError(f"{self._taken(name, origin)} Choose another name.")
         self._given[name] = thing, origin
+
+    def _check_whole(self, thing: Any) -> None:
+        """Check that a class defines what its family asks for.
+
+        Raises:
+            PluginError: If it does not; says what it lacks.
+        """
+        if lacking := sorted(getattr(thing, "__abstractmethods__", ())):
+            origin = origin_of_module(thing.__module__)
+            raise PluginError(
+                f"Expected {self.noun} that defines {' and '.join(lacking)}, got {thing.__name__} "
+                f"of {origin}, which does not. {REPAIR}"
+            )
 
     def remove(self, name: str) -> None:
         """Take back `add`, as a test does."""
@@ -201,11 +217,13 @@ def register(thing: Thing) -> Thing:
         InputError: If it belongs to no family or has no name, or the name exists.
     """
     place, name = getattr(thing, "registry", None), getattr(thing, "name", None)
-    if not (isinstance(place, str) and isinstance(name, str) and name):
+    if not isinstance(place, str):
         raise InputError(
-            "Expected something with a name whose class is derived from one of headcount, such as "
-            f"headcount.importance.Score, got {thing!r}."
+            "Expected something whose class is derived from one of headcount, such as "
+            f"headcount.importance.Score, got {thing!r}. Derive it."
         )
+    if not (isinstance(name, str) and name):
+        raise InputError(f"Expected a name of {thing!r}, got none. Write one: name = ...")
     _object(place).add(thing)
     return thing
 

@@ -148,7 +148,7 @@ def _is_key(given: object) -> bool:
 def _source(given: Links) -> LinkSource:
     relation = RELATIONS[given] if isinstance(given, str) else given
     if isclass(relation) and issubclass(relation, Relation):
-        relation = relation()
+        relation = RELATIONS.find(relation)()  # type: ignore[arg-type]
     if isinstance(relation, Relation):
         kind = type(relation)
         name = relation.name

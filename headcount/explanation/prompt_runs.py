@@ -65,7 +65,16 @@ class PromptRuns:
         return len(self.clean)
 
     def of_second(self, row: int) -> Outputs:
-        """Outputs of heads in the second prompt, at the places of the tokens of a row."""
+        """Outputs of heads in the second prompt, at the places of the tokens of a row.
+
+        Raises:
+            InputError: if there is none.
+        """
+        if not self.corrupt:
+            raise InputError(
+                "Expected a second prompt, got none. Write needs = frozenset({'second'}) in the "
+                "effect."
+            )
         return aligned(self._case.rows[row], self.corrupt[row].outputs)
 
     def of_first(self, row: int) -> Outputs:

@@ -198,9 +198,11 @@ class Checked:
         """A table with a row for each check."""
         states = {state: sum(each.state == state for each in self.outcomes) for state in _STATES}
         counts = [f"{number} {state}" for state, number in states.items() if number]
-        rows = [
-            (each.kind, each.name, each.state, each.sentence, _saw(each)) for each in self.outcomes
-        ]
+        rows, first = list[tuple[str, ...]](), dict[str, str]()
+        for each in self.outcomes:
+            before = first.setdefault(_saw(each), each.name)
+            saw = _saw(each) if before == each.name else f"the same as {before}"
+            rows.append((each.kind, each.name, each.state, each.sentence, saw))
         lede = f"{amount(len(self.outcomes), 'check')}: {', '.join(counts)}."
         headers = ("kind", "check", "result", "meaning", "saw")
         return Document(

@@ -67,11 +67,15 @@ class Check(Command):
                 for registry, name in _added(origin)
                 if not self.names or name in self.names
             ]
-            if lost := sorted({*self.names} - {name for _, name in added}) or not added:
-                what = ", ".join(lost) if isinstance(lost, list) else "nothing that it adds"
+            if lost := sorted({*self.names} - {name for _, name in added}):
                 raise InputError(
-                    f"Expected names of what {origin} adds, got {what}. It adds "
+                    f"Expected names of what {origin} adds, got {', '.join(lost)}. It adds "
                     f"{', '.join(name for _, name in _added(origin)) or 'nothing'}."
+                )
+            if not added:
+                raise InputError(
+                    f"Expected a plug-in that adds something, got {origin}, which registers "
+                    "nothing. Write @headcount.register above its classes."
                 )
             return self._check(origin, added, expected)
 

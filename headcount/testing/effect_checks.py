@@ -58,11 +58,13 @@ def _registered(effect: type[Effect]) -> Iterator[None]:
         EFFECTS.remove(effect.name)
 
 
-def _prompts(known: Known) -> tuple[Prompt, ...]:
-    """Prompts that only the first planted head completes; they have all that an effect may need."""
+def _prompts(given: EffectSubject, known: Known) -> tuple[Prompt, ...]:
+    """Prompts that only the first planted head completes, with a second one if that is needed."""
     found = known.prompts(known.program.planted[0], PROMPTS, is_seen=True)
     assert len(found) == PROMPTS
-    return found
+    if "second" in given.effect.needs:
+        return found
+    return tuple(replace(each, corrupt=None) for each in found)
 
 
 @lru_cache(maxsize=3)
@@ -71,7 +73,7 @@ def _of_all(
 ) -> Explained:
     """The effect on all prompts of a model, which several checks look at."""
     known = make()
-    return _explained(given, known, _prompts(known), heads, together=(1,))
+    return _explained(given, known, _prompts(given, known), heads, together=(1,))
 
 
 def _explained(
@@ -111,7 +113,7 @@ def numbers(given: EffectSubject) -> str:
 def batches(given: EffectSubject) -> str:
     """Which prompts are read together, and their padding, change nothing."""
     known = at_random()
-    prompts = _prompts(known)[:4]
+    prompts = _prompts(given, known)[:4]
     found = _values(given, _explained(given, known, prompts), known)
     alone = [_values(given, _explained(given, known, [each]), known) for each in prompts]
     return expect_same(np.mean(alone, axis=0), found, "one by one", known.heads, 1e-3)
@@ -122,7 +124,7 @@ def order(given: EffectSubject) -> str:
     """The order of prompts changes nothing."""
     known = at_random()
     found = _values(given, _of_all(given, at_random), known)
-    other = _values(given, _explained(given, known, _prompts(known)[::-1]), known)
+    other = _values(given, _explained(given, known, _prompts(given, known)[::-1]), known)
     return expect_same(other, found, "in another order", known.heads)
 
 
@@ -132,7 +134,7 @@ def causal(given: EffectSubject) -> str:
     if not issubclass(given.effect, Replacement):
         raise LeftOut("it is read off the prediction")
     known = at_random()
-    prompt = _prompts(known)[0]
+    prompt = _prompts(given, known)[0]
     cut = [each and " ".join(each.split()[:-CUT]) for each in (prompt.prompt, prompt.corrupt)]
     shorter = replace(prompt, prompt=cut[0] or "", corrupt=cut[1])
     whole, part = _outputs(given, known, (prompt, shorter))
@@ -169,7 +171,7 @@ def trace(given: EffectSubject) -> str:
     known = made_at_random()
     inputs = next(iter(known.task().batches())).inputs
     with leaving_no_trace(known.model.model, dict(inputs)):
-        _explained(given, known, _prompts(known)[:2])
+        _explained(given, known, _prompts(given, known)[:2])
     return f"{len(known.model.model.state_dict())} weights and all outputs are the same bit for bit"
 
 

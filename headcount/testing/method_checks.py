@@ -1,7 +1,7 @@
 """What must hold for every method of pruning: budgets, protection, what a planted model needs."""
 
 from collections import Counter
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import dataclass, replace
 from inspect import cleandoc
 
 from headcount.core import Head, amount
@@ -18,7 +18,7 @@ from headcount.testing.checks import LeftOut, check, expect
 from headcount.testing.examples import at_random, made_at_random, planted
 from headcount.testing.known import Known
 from headcount.testing.laws import leaving_no_trace
-from headcount.testing.wording import expect_words
+from headcount.testing.wording import expect_options, expect_words
 
 BUDGETS = (1, 3, 5)
 """Numbers of heads to keep, of 8."""
@@ -117,9 +117,7 @@ def separates(given: MethodSubject) -> str:
 def words(given: MethodSubject) -> str:
     """It has a name, a meaning, and options that are fields of a frozen dataclass."""
     kind = type(given.method)
-    expect(is_dataclass(kind), f"{kind.__name__} is no dataclass")
-    frozen = kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
-    expect(frozen, f"{kind.__name__} is not frozen")
+    expect_options(kind)
     expect_words("the name", given.method.name)
     about = cleandoc(kind.__doc__ or "").partition("\n\n")[0]
     expect_words("the docstring", " ".join(about.split()), is_sentence=True)

@@ -1,10 +1,11 @@
 """What must hold for every relation: its links, and a planted head that follows them."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from inspect import cleandoc
-from itertools import cycle, islice
+from itertools import chain, cycle, islice
 from typing import Literal
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from headcount.analysis import analyze
 from headcount.core import Head, amount
 from headcount.corpora import Corpus, Data, Link, Relation, Sentence
+from headcount.numbers import percent
 from headcount.results import Analysis
 from headcount.testing.checks import LeftOut, check, expect
 from headcount.testing.examples import at_random, read
@@ -19,6 +21,7 @@ from headcount.testing.planted import planted_model
 from headcount.testing.programs import Planted, Program
 from headcount.testing.tokens import PUNCTUATION, drawn, word
 from headcount.testing.wording import expect_words, shown
+from headcount.vocabulary import Thresholds
 
 CASES = 400
 """Number of links that heads are asked about: half of them test, and a role needs 100."""
@@ -38,18 +41,17 @@ class RelationSubject:
     relation: Relation
     sentences: tuple[Sentence, ...]
 
-    def links(self, sentences: Sequence[Sentence]) -> list[tuple[Link, ...]]:
-        """The links of sentences, as a corpus has them."""
-        return [each.links for each in Corpus(list(sentences), links=self.relation)]
+    def linked(self, sentences: Sequence[Sentence]) -> list[Sentence]:
+        """Sentences with their words and links, as a corpus has them."""
+        return [*Corpus(list(sentences), links=self.relation)]
 
 
 def _linked(given: RelationSubject) -> list[tuple[Sentence, Link]]:
     """Every link with its sentence."""
-    found = given.links(given.sentences)
     return [
         (each, link)
-        for each, links in zip(given.sentences, found, strict=True)
-        for link in links
+        for each in given.linked(given.sentences)
+        for link in each.links
         if link.keys != (link.query,)
     ]
 
@@ -68,9 +70,9 @@ def links(given: RelationSubject) -> str:
 @check("laws")
 def order(given: RelationSubject) -> str:
     """A sentence has the same links whichever sentences came before it."""
-    forwards = given.links(given.sentences)
-    backwards = given.links(given.sentences[::-1])[::-1]
-    pairs = zip(forwards, backwards, strict=True)
+    forwards = [each.links for each in given.linked(given.sentences)]
+    backwards = [each.links for each in given.linked(given.sentences[::-1])]
+    pairs = zip(forwards, backwards[::-1], strict=True)
     differ = [number for number, (one, other) in enumerate(pairs) if one != other]
     for number in differ[:1]:
         expect(False, f"sentence {number} has {forwards[number]}, or {backwards[number]}")
@@ -111,8 +113,19 @@ def found(given: RelationSubject) -> str:
     """In a model where one head looks at the ends of links, that head has the role, no other."""
     true = str(PROGRAM.planted[0].head)
     heads = _linking(given, _analysed(given, "planted"))
-    expect(heads == [true], f"the role is of {', '.join(heads) or 'no head'}, not of {true} alone")
+    offset, share = _fixed(given)
+    text = f"the role is of {', '.join(heads) or 'no head'}, not of {true} alone"
+    fixed = f"the word at {offset:+} alone is right in {percent(share)} of the links"
+    gain = 100 * Thresholds().linking_gain
+    expect(heads == [true], f"{text} ({fixed}, and the role needs {gain:g} points more)")
     return f"{true} has the role, and no other head"
+
+
+def _fixed(given: RelationSubject) -> tuple[int, float]:
+    """The most frequent offset of a key from its query, and the share of links that have it."""
+    found = [{key - link.query for key in link.keys} for _, link in _linked(given)]
+    ((offset, number),) = Counter(chain.from_iterable(found)).most_common(1)
+    return offset, number / len(found)
 
 
 @check("nulls")

@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -18,7 +18,7 @@ from headcount.testing.examples import FAMILIES, at_random, made_at_random, plan
 from headcount.testing.known import Known, auroc
 from headcount.testing.laws import leaving_no_trace
 from headcount.testing.programs import Family
-from headcount.testing.wording import expect_words, shown
+from headcount.testing.wording import expect_options, expect_words, shown
 from headcount.vocabulary import WORTH
 
 Twin = Callable[[Score, Any, Task], Mapping[str, float]]
@@ -145,9 +145,7 @@ def trace(given: ScoreSubject) -> str:
 def options(given: ScoreSubject) -> str:
     """Options are fields of a frozen dataclass, and one that changes the numbers is signed."""
     kind, usual = type(given.score), given.score
-    expect(is_dataclass(kind), f"{kind.__name__} is no dataclass")
-    frozen = kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
-    expect(frozen, f"{kind.__name__} is not frozen")
+    expect_options(kind)
     signed, known, hints = list[str](), _read(), get_type_hints(kind)
     for field in fields(usual):
         was = getattr(usual, field.name)

@@ -1,6 +1,8 @@
 """Words that outsiders write: that they are there, and read well where they are shown."""
 
 import re
+from dataclasses import fields, is_dataclass
+from inspect import get_annotations
 
 from headcount.core import Document, Text, Warned, capability_registry, part
 from headcount.testing.checks import expect
@@ -29,6 +31,22 @@ def expect_words(where: str, words: str, is_sentence: bool = False) -> None:
     else:
         expect(words[-1] not in ".!,;:", f"{where} ends in a mark inside a sentence: {words!r}")
     expect_readable(where, words)
+
+
+def expect_options(kind: type) -> None:
+    """Fail unless the options of a class are fields of a frozen dataclass.
+
+    Raises:
+        Failed: If they are not; names one that is none.
+    """
+    advice = f"write @dataclass(frozen=True) above {kind.__name__}"
+    expect(is_dataclass(kind), f"{kind.__name__} is no dataclass: {advice}")
+    hints = {each: str(hint) for each, hint in get_annotations(kind).items()}
+    known = {each.name for each in fields(kind)}
+    lost = [each for each, hint in hints.items() if each not in known and "ClassVar" not in hint]
+    expect(not lost, f"{', '.join(lost)} of {kind.__name__} is no option: {advice}")
+    frozen = kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    expect(frozen, f"{kind.__name__} is not frozen: {advice}")
 
 
 def expect_readable(where: str, text: str) -> None:

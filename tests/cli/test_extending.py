@@ -20,6 +20,7 @@ from tests.turns import slow
 
 PAGE = (ROOT / "docs" / "extending.md").read_text()
 LAST = ["analyze", "several", "report"]
+FORMAT = re.findall(r"^## A format\n```python\n(.*?)```", PAGE, re.DOTALL | re.MULTILINE)[0]
 EXAMPLE = ROOT / "docs" / "extending" / "headcount-example"
 FILES = {path.stem: path for path in sorted(EXAMPLE.glob("src/*/[a-z]*.py"))}
 ADDED = {"dimmed": "Dimmed", "halved": "Halved", "negation": "Negation", "triplets": "Triplets"}
@@ -62,6 +63,28 @@ def test_templates_pass_their_checks(template: str, tmp_path: Path) -> None:
     assert status == 0 and ("passed" in shown or template == "command"), errors
 
 
+ASKED = (
+    ("", ("--data", "x.txt"), "which registers nothing. Write @headcount.register above"),
+    (
+        TEMPLATES / "score.py.txt",
+        ("--data", "x.txt"),
+        "on data (relation, skill, task, trait), got",
+    ),
+    (FORMAT, ("--expect", "ordr=why"), "Expected checks out of the tables above, got ordr"),
+)
+
+
+@pytest.mark.parametrize(("code", "options", "said"), ASKED)
+@pytest.mark.usefixtures("taken_back")
+def test_what_makes_no_sense_is_refused(
+    code: str | Path, options: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "my.py"
+    path.write_text(code.read_text() if isinstance(code, Path) else code)
+    status, _, errors = headcount("check", str(path), *options)
+    assert status == 2 and said in " ".join(errors.split()), errors
+
+
 def test_every_template_has_a_file() -> None:
     assert {path.name for path in TEMPLATES.iterdir()} == {
         f"{name}.py.txt" for name in get_args(Template)
@@ -75,7 +98,7 @@ def taken_back() -> Iterator[None]:
     """Take back what files have registered."""
     yield
     for registry in registries():
-        for name in {*FILES, "mine"} & {*registry.names()}:
+        for name in {*FILES, "mine", ".bars"} & {*registry.names()}:
             registry.remove(name)
 
 

@@ -1,6 +1,7 @@
 """The registry: names of our own, of packages, of files and of what is registered."""
 
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from importlib.metadata import Distribution
 from pathlib import Path
@@ -185,8 +186,27 @@ def test_what_is_registered_is_found() -> None:
     assert again is not first and SHAPES["star"] is again
     SHAPES.remove("star")
     for wrong in (int, type("Nameless", (Shape,), {})):
-        with pytest.raises(InputError, match="Expected something with a name whose class"):
+        with pytest.raises(
+            InputError, match="Expected something whose class is|Expected a name of"
+        ):
             register(wrong)
+
+
+def test_a_class_that_lacks_what_its_family_asks_for_is_refused() -> None:
+    class Drawn(Shape, ABC):
+        @abstractmethod
+        def draw(self) -> None: ...
+
+    class Half(Drawn):
+        name = "half"
+
+        def drwa(self) -> None: ...
+
+    for take in (register, SHAPES.find):
+        with pytest.raises(
+            PluginError, match="Expected a shape that defines draw, got Half of tes"
+        ):
+            take(Half)
 
 
 def test_a_file_registers(file: Callable[[str], str]) -> None:

@@ -90,6 +90,13 @@ class Nothing(Halved):
         return dict(prompt.clean[row].outputs)
 
 
+class Secondly(Halved):
+    """It reads a second prompt, and does not say so."""
+
+    def outputs(self, prompt: Any, row: int) -> Any:
+        return prompt.of_second(row)
+
+
 class Backwards(Direct):
     """The effect with the other sign, and a number for dead heads."""
 
@@ -206,6 +213,14 @@ class Remembering(Next):
             yield 0, 1
 
 
+class Fixed(Next):
+    """A fixed offset is right wherever a word is."""
+
+    def links(self, sentence: Sentence) -> Iterator[Any]:
+        assert sentence.words is not None
+        yield from ((place, place - 2) for place in range(2, len(sentence.words)))
+
+
 class Untold(Next):
     """links."""
 
@@ -283,6 +298,10 @@ class Touching(Counted):
 class Unsigned(Counted):
     def signed(self, max_tokens: int) -> Any:
         return {}
+
+
+class Undecorated(Counted):
+    lost: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -510,6 +529,7 @@ class OfThePadding(Vowels):
     ("thing", "check", "saw"),
     [
         (NotANumber, "numbers", "have no finite effect|not finite|nan"),
+        (Secondly, "numbers", "Expected a second prompt, got none. Write needs = frozenset"),
         (OfTheBatch, "batches", "one by one"),
         (OfTheBatch, "order", "in another order"),
         (Leaking, "causal", "token 0 of layer 0 changes with what follows, by .*"),
@@ -531,6 +551,7 @@ class OfThePadding(Vowels):
         (Twice, "resumes", "after a kill at step"),
         (Touching, "trace", "the model has other attributes: .*touched"),
         (Unsigned, "options", "with gain=0.5, which is signed like 1.0"),
+        (Undecorated, "options", "lost of Undecorated is no option: write @dataclass"),
         (Counted, "separates", "needed 1 or more, dead 3 or less in gpt2"),
         (Undefined, "words", "the definition is no sentence: 'none'"),
         (Endless, "numbers", "the score is nan"),
@@ -559,6 +580,7 @@ class OfThePadding(Vowels):
         (Speechless, "words", "what it does has no single place"),
         (Never, "links", "none of .* sentences has a link"),
         (Remembering, "order", "sentence [01] has "),
+        (Fixed, "found", "is of no head, .* .the word at -2 alone is right in 100.% of the links"),
         (Untold, "words", "the first line of the docstring is no sentence: 'links.'"),
         (AnyWord, "classes", "100.% of the keys .* are in the class: give other texts"),
         (OfTheBlock, "classes", "the keys of one query are others alone than among all"),
@@ -602,6 +624,7 @@ def test_a_twin_that_differs_is_quoted(thing: Any, other: Any) -> None:
 def test_what_fails_is_listed_and_what_should_fail_must() -> None:
     with pytest.raises(Failed, match="The relation next fails 1 check:\n- links failed: It links"):
         check_relation(Never)
+    assert {each.name for each in checked(Never).outcomes if each.state == "passed"} >= {"words"}
     with pytest.raises(Failed, match="a failure was expected .why., but it passed"):
         check_relation(Next, expected_failures={"order": "why"})
     with pytest.raises(InputError, match="Expected a check .*got 'other'"):

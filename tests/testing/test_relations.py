@@ -21,6 +21,24 @@ class Determined(Relation):
                 yield word, head
 
 
+class Owner(Relation):
+    """What is owned looks at its owner."""
+
+    name, query, key = "owner", "thing", "owner"
+
+    def links(self, sentence: Sentence) -> Iterator[tuple[int, int]]:
+        assert sentence.words is not None
+        for place, word in enumerate(sentence.words):
+            if word == "'s" and place + 2 < len(sentence.words):
+                yield place + 1 + (place % 2), place - 1
+
+
+@pytest.mark.slow
+@parametrize(Owner, data=["The dog's old bone is Mary's.", "Saw the king's new hat fall."])
+def test_plain_texts_of_ones_own_are_split_into_words(check: Callable[[], Outcome]) -> None:
+    check()
+
+
 @pytest.mark.once("words")
 @parametrize(Determined)
 def test_a_relation(check: Callable[[], Outcome]) -> None:

@@ -36,7 +36,7 @@ def test_ours(check: Callable[[], Outcome]) -> None:
     check()
 
 
-@pytest.mark.once
+@pytest.mark.slow
 def test_wrong_keys_of_ours_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Though the pass that measures ours together does not ask a class for its keys."""
     keys = OwnSegment.keys

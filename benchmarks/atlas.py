@@ -182,13 +182,14 @@ def written_reactions(path: Path) -> list[str]:
 
 
 def measure(run: Run) -> None:
-    """Run its commands, and keep what the atlas shows; sentences with their maps are left out."""
+    """Run its commands, and keep what the atlas shows."""
     made = Path(run.name)
     for name, *arguments in run.made:
         subprocess.run(
             [*HEADCOUNT, name, run.model.name, *arguments, "--out", str(made)], check=True
         )
-    replace(Analysis.read(made), examples={}).write(made)
+    # Without sentences and their maps
+    replace(Analysis.read(made), examples={}).write(made, keep_scores=True)
     rmtree(run.folder, ignore_errors=True)
     run.folder.mkdir(parents=True)
     for path in made.iterdir():

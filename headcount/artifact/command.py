@@ -1,5 +1,6 @@
 """The commands that make, train or time a smaller model: compact, export, speed and finetune."""
 
+import warnings
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -134,6 +135,9 @@ class Export(ColumnArguments, TrustOptions, Measuring["models.Loaded", "results.
 
     def check(self) -> None:
         """Check everything that needs no model."""
+        if self.onnx:
+            text = "--onnx is --to onnx now; the old option goes with the next release"
+            warnings.warn(text, DeprecationWarning, stacklevel=2)
         if not self.formats:
             raise InputError("Expected a format to export to, got none. Add --to onnx.")
         if self.cache and "onnx" not in self.formats:

@@ -40,7 +40,7 @@ def _missing(folder: Path) -> Iterator[str]:
     if (size := sum(each.stat().st_size for each in files)) > LARGEST:
         yield (
             f"Expected a folder of at most {LARGEST / 1e6:.0f} MB, got {size / 1e6:.1f} MB. Leave "
-            "out the examples: `replace(run, examples={}).write(folder)`."
+            "out the examples: `replace(run, examples={}).write(folder, keep_scores=True)`."
         )
 
 

@@ -6,16 +6,21 @@ from importlib import import_module
 from typing import Any
 
 
-def moved(module: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """The `__getattr__` of a module whose names are elsewhere now.
+def moved(
+    module: str, homes: Mapping[str, str], own: Callable[[str], Any] | None = None
+) -> Callable[[str], Any]:
+    """The `__getattr__` of a module with names that are elsewhere now.
 
     Args:
         module: Name of the module.
         homes: The names by the package of headcount that has them now, separated by blanks.
+        own: Finds the names that are still its own.
     """
     places = {name: home for home, names in homes.items() for name in names.split()}
 
     def find(name: str) -> Any:
+        if name not in places and own is not None:
+            return own(name)
         if name not in places:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         home = f"headcount.{places[name]}"

@@ -2,4 +2,20 @@
 
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from headcount.core import moved
+
+_own, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__ = moved(
+    __name__,
+    {
+        "alignment": "Alignment",
+        "cache": "PlannedCache",
+        "clusters": "Clusters",
+        "coreference": "Coreference",
+        "explanation": "Explained",
+        "importance": "Sensitivity",
+        "probing": "Probed",
+        "skills": "Skills",
+    },
+    _own,
+)

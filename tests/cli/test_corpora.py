@@ -109,7 +109,7 @@ COMMANDS = {
     "kobayashi2020": ("reproduce", "kobayashi2020", "MODEL", "CORPUS"),
     "speed": ("speed", "MODEL", "MODEL", "--data", "CORPUS"),
     "compact": ("compact", "MODEL", "--plan", "GOLD", "--data", "CORPUS"),
-    "export": ("export", "MODEL", "--onnx", "--data", "CORPUS"),
+    "export": ("export", "MODEL", "--to", "onnx", "--data", "CORPUS"),
 }
 """Commands with a corpus and its columns."""
 OTHERS = {

@@ -35,7 +35,7 @@ def compact(model: Path, folder: Path, kept: dict[str, dict[str, list[int]]]) ->
 def test_onnx(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches of other sizes than the exported one, through ONNX Runtime."""
     out = compact(bert, tmp_path, {"encoder.self": {"0": [0, 2], "1": []}})
-    status, output, errors = headcount("export", out, "--onnx", "--limit", 7)
+    status, output, errors = headcount("export", out, "--to", "onnx", "--limit", 7)
     assert status == 0, errors
     assert "Equal on 7 sentences: ONNX and reloaded" in output
     names = [each.what for each in Certificate.read(out).comparisons]
@@ -58,7 +58,7 @@ def test_onnx(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("headcount.artifact.exporting.export_onnx", again)
     weights = out / "model.safetensors"
     save_file(load_file(weights), weights, {"format": "pt", "trained": "on"})
-    status, output, errors = headcount("export", out, "--onnx", "--limit", 7)
+    status, output, errors = headcount("export", out, "--to", "onnx", "--limit", 7)
     assert status == 0 and "weights changed after heads were pruned" in output, errors
     names = [each.what for each in Certificate.read(out).comparisons]
     assert names == ["ONNX and reloaded"]
@@ -70,7 +70,7 @@ def test_onnx(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
     with monkeypatch.context() as patch:
         patch.setattr(Comparison, "check_equal", refuse)
-        status, _, errors = headcount("export", out, "--onnx", "--limit", 7)
+        status, _, errors = headcount("export", out, "--to", "onnx", "--limit", 7)
     assert status == 2 and "not equal" in errors
     assert (out / "onnx" / "model.onnx").read_bytes() == before
 
@@ -80,11 +80,11 @@ def test_onnx(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         raise KeyboardInterrupt
 
     monkeypatch.setattr("headcount.artifact.exporting.replaced", killed)
-    assert headcount("export", out, "--onnx", "--limit", 7)[0] == 130
+    assert headcount("export", out, "--to", "onnx", "--limit", 7)[0] == 130
     assert Certificate.read(out).comparisons == (), "of whichever file is there nothing is claimed"
     assert "ONNX and reloaded" not in (out / "README.md").read_text()
     (out / "prune.json").write_text("{")
-    status, _, errors = headcount("export", out, "--onnx", "--limit", 7)
+    status, _, errors = headcount("export", out, "--to", "onnx", "--limit", 7)
     assert status == 2 and "prune.json" in errors
 
 
@@ -92,7 +92,7 @@ def test_onnx(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_onnx_of_an_encoder_decoder(marian: Path, tmp_path: Path) -> None:
     kept = {"encoder.self": {"0": [1]}, "decoder.self": {"0": []}, "decoder.cross": {"1": [0, 2]}}
     out = compact(marian, tmp_path, kept)
-    status, output, errors = headcount("export", out, "--onnx", "--limit", 7)
+    status, output, errors = headcount("export", out, "--to", "onnx", "--limit", 7)
     assert status == 0 and "ONNX and reloaded" in output, errors
 
 
@@ -111,7 +111,7 @@ def test_a_model_that_learned_on(
     for number in range(2):
         if number:
             monkeypatch.setattr("headcount.artifact.exporting.export_onnx", again)
-        status, output, errors = headcount("export", out, "--onnx", "--limit", 7)
+        status, output, errors = headcount("export", out, "--to", "onnx", "--limit", 7)
         assert status == 0 and "does not show equality with a gated model" in output, errors
         found = Certificate.read(out)
         assert [each.what for each in found.comparisons] == ["ONNX and reloaded"]
@@ -119,14 +119,14 @@ def test_a_model_that_learned_on(
         assert found.weights_sha256 != Certificate.read(small).weights_sha256
     assert not (out / "README.md").exists()
     (small / "certificate.json").unlink()
-    status, _, errors = headcount("export", small, "--onnx", "--limit", 7)
+    status, _, errors = headcount("export", small, "--to", "onnx", "--limit", 7)
     assert status == 2 and "Expected the folder of a compact model, but" in errors
 
 
 def test_refusals(bert: Path, tmp_path: Path) -> None:
     status, _, errors = headcount("export", bert)
     assert status == 2 and "Add --to onnx" in errors
-    status, _, errors = headcount("export", bert, "--onnx")
+    status, _, errors = headcount("export", bert, "--to", "onnx")
     assert status == 2 and "Expected the folder of a compact model, but" in errors
     status, _, errors = headcount("export", bert, "--to", "gguf", "--cache")
     assert status == 2 and "Expected --to onnx beside --cache" in errors

@@ -248,7 +248,7 @@ def test_a_command_at_work_ends_in_ten_seconds(
         small = tmp_path / "small"
         status, _, errors = headcount("compact", bert, "--plan", plan(tmp_path), "--out", small)
         assert status == 0, errors
-        arguments = (small, "--onnx", "--limit", 7)
+        arguments = (small, "--to", "onnx", "--limit", 7)
     else:
         both = {"evaluate": (bert, "--task", "masked-lm", "--data", data[0]), "speed": (bert, bert)}
         arguments = both[name]

@@ -1,0 +1,30 @@
+"""Names that have moved are found at their old places for one release, with a warning."""
+
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+UPGRADING = (Path(__file__).parents[2] / "docs" / "upgrading.md").read_text(encoding="utf-8")
+
+
+def moved() -> list[tuple[str, str]]:
+    """The old and the new places of the names in docs/upgrading.md."""
+    pairs = []
+    for old, new in re.findall(r"^\| (.+?) \| (.+?) \|$", UPGRADING, re.MULTILINE):
+        names = re.findall(r"`((?:results|analysis|reports)\.\w+)`", old)
+        homes = re.findall(r"`(?:headcount\.)?(\w+)(?:\.\w+)?`", new)
+        pairs += zip(names, homes if len(homes) == len(names) else homes * len(names), strict=True)
+    return pairs
+
+
+def test_old_names_warn_and_are_the_new_ones() -> None:
+    assert len(moved()) > 12
+    for old, home in moved():
+        module, name = old.split(".")
+        with pytest.warns(DeprecationWarning, match=f"{name} is headcount.{home}.{name} now"):
+            found = getattr(import_module(f"headcount.{module}"), name)
+        assert found is getattr(import_module(f"headcount.{home}"), name), old
+    with pytest.raises(AttributeError, match="nothing"):
+        import_module("headcount.results").nothing  # noqa: B018

@@ -33,7 +33,7 @@ from tests.truth.translations import translated
 from tests.truth.two_models import compared, followed
 
 FAMILIES: tuple[Family, ...] = ("gpt2", "llama", "grouped", "encoder")
-TEXTS, DRAWS = {"roles": 200, "scores": 200}, 2000
+TEXTS, DRAWS = {"roles": 200, "scores": 200, "ablation": 200}, 2000
 FEW = 100
 """Number of texts for the other parts."""
 ASKED = {**QUESTIONS, "compare": compared, "follow": followed}

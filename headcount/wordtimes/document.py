@@ -9,12 +9,15 @@ from matplotlib.figure import Figure
 from headcount.core import ACCENT, INK, Chart, Document, Table, Text, amount, new_figure
 from headcount.numbers import ends
 from headcount.pages import Note
+from headcount.statistics import Estimate
 from headcount.wordtimes.comparison import FOUND
 from headcount.wordtimes.lists import TOLERANCES
 from headcount.wordtimes.result import ExampleRow, HeadTimesRow, ListTimesRow, WordTimes
 
 SHOWN = 12
 """Number of heads in the table."""
+DRAWS = 2000
+"""Number of draws of heads for an interval."""
 WIDTH, HEIGHT = 9.0, 3.6
 """Size of a figure in inches."""
 
@@ -84,17 +87,30 @@ def _first(found: WordTimes) -> str:
     text = f"{text}; {shared} of them are in the model's own list of {len(own)}."
     if len(own) == len(found.rows):
         return text
+    agrees = _auroc(found)
+    interval = ends(agrees.low, agrees.high, "{:.2f}".format)
     return (
-        f"{text} With that list as truth, the order of heads has an AUROC of {_auroc(found):.2f}."
+        f"{text} With that list as truth, the order of heads has an AUROC of {agrees.value:.2f} "
+        f"({interval} over heads)."
     )
 
 
-def _auroc(found: WordTimes) -> float:
-    """The chance that a head of the model's own list agrees better than one that is not in it."""
-    from sklearn.metrics import roc_auc_score
+def _auroc(found: WordTimes) -> Estimate:
+    """The chance that a head of the model's own list agrees better than one that is not in it.
 
-    is_own = [row.is_own for row in found.rows]
-    return float(roc_auc_score(is_own, [-row.disagreement_ms for row in found.rows]))
+    The 95 % interval is that of heads drawn again, those of the list and the others apart.
+    """
+    own_P, others_Q = (
+        np.sort([row.disagreement_ms for row in found.rows if row.is_own is is_own])
+        for is_own in (True, False)
+    )
+    before_PQ = np.sign(others_Q - own_P[:, None]) / 2 + 0.5
+    rng = np.random.default_rng(0)
+    share_DP, share_DQ = (
+        rng.multinomial(size, np.full(size, 1 / size), DRAWS) / size for size in before_PQ.shape
+    )
+    low, high = np.quantile((share_DP @ before_PQ * share_DQ).sum(1), (0.025, 0.975)).tolist()
+    return Estimate(float(before_PQ.mean()), low, high, len(found.rows))
 
 
 def _errors(found: WordTimes) -> list[Text | Table]:

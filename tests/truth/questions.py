@@ -37,6 +37,7 @@ SCORES = {
 }
 """The column of each score."""
 ALPHA = 0.05
+SAMPLES = 2000
 LEVEL = 0.95
 METHODS_ASKED = ("ablation", "gradient", "relevance", "norm", "fisher")
 CASES = 100
@@ -124,14 +125,19 @@ def own_attention(known: Known) -> Iterator[Answer]:
         yield answer(f"heads that {which}: {named}", rights_of, [about for _, about in pairs_of])
 
 
-def scores(known: Known, samples: int = 2000) -> Iterator[Answer]:
-    """The ranks of heads by every score, and the tests of ablation."""
-    options = Options((*SCORES,), layers=False, one_left=False, samples=samples)  # type: ignore[arg-type]
+def ablated(known: Known) -> Iterator[Answer]:
+    """The ranks of heads by ablation alone, and its tests."""
+    return scores(known, ("ablation",))
+
+
+def scores(known: Known, names: tuple[str, ...] = (*SCORES,)) -> Iterator[Answer]:
+    """The ranks of heads by some scores, and the tests of ablation."""
+    options = Options(names, layers=False, one_left=False, samples=SAMPLES)
     found = assess(known.model, known.task(), options)
     frame, program = found.heads.frame, known.program
     of: dict[Head, Purpose] = {head: program.of(head).purpose for head in known.heads}
-    for name, column in SCORES.items():
-        by_head = dict(zip(known.heads, map(float, frame[column]), strict=True))
+    for name in names:
+        by_head = dict(zip(known.heads, map(float, frame[SCORES[name]]), strict=True))
         yield from _ranked(name, by_head, of)
     ablation = found.record.ablation
     assert ablation is not None
@@ -329,6 +335,7 @@ QUESTIONS: Mapping[str, Callable[[Known], Iterator[Answer]]] = {
     "roles": roles,
     "attention": own_attention,
     "scores": scores,
+    "ablation": ablated,
     "gates": causal,
     "explain": explanations,
     "skills": copying,

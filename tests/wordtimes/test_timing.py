@@ -231,14 +231,19 @@ def test_word_times_of_other_recordings(loaded: Loaded, sound: Path) -> None:
 def test_the_order_of_heads_is_compared_with_the_models_own_list(
     loaded: Loaded, sound: Path
 ) -> None:
-    """Two heads of nine, ranked first and third: of 14 pairs, 13 are in order."""
+    """Two heads of nine, ranked first and third: of 14 pairs, 13 are in order.
+
+    Drawn again, the list is twice the third head with probability 1/4, and the second head is twice
+    or more among the others with 0.26, three times with 0.07: 5/7 is the quantile of 2.5 %.
+    """
     found = word_times(loaded, sound, options=TWO)
     rows = tuple(
         replace(row, is_own=row.rank in (1, 3), disagreement_ms=float(row.rank))
         for row in found.rows
     )
     text = str(word_times_document(replace(found, rows=rows)).blocks[0])
-    assert "1 of them are in the model's own list of 2." in text and "AUROC of 0.93" in text
+    assert "1 of them are in the model's own list of 2." in text
+    assert "AUROC of 0.93 (0.71 to 1.00 over heads)" in text
 
 
 def test_halves_are_of_other_speakers(sound: Path) -> None:

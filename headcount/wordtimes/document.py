@@ -91,7 +91,7 @@ def _first(found: WordTimes) -> str:
     interval = ends(agrees.low, agrees.high, "{:.2f}".format)
     return (
         f"{text} With that list as truth, the order of heads has an AUROC of {agrees.value:.2f} "
-        f"({interval} over heads)."
+        f"(95 % interval over heads: {interval})."
     )
 
 

@@ -243,7 +243,7 @@ def test_the_order_of_heads_is_compared_with_the_models_own_list(
     )
     text = str(word_times_document(replace(found, rows=rows)).blocks[0])
     assert "1 of them are in the model's own list of 2." in text
-    assert "AUROC of 0.93 (0.71 to 1.00 over heads)" in text
+    assert "AUROC of 0.93 (95 % interval over heads: 0.71 to 1.00)" in text
 
 
 def test_halves_are_of_other_speakers(sound: Path) -> None:

@@ -1,4 +1,5 @@
 from .alone import Alone as Alone
+from .checking import check_command as check_command
 from .checking import check_effect as check_effect
 from .checking import check_measure as check_measure
 from .checking import check_method as check_method

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from inspect import signature
 from typing import Any, final
 
-from headcount.core import InputError, check_known
+from headcount.core import Capability, InputError, check_known
 from headcount.corpora import Relation
 from headcount.explanation import Effect
 from headcount.importance import Score
@@ -14,6 +14,7 @@ from headcount.pruning import Method
 from headcount.skills import Skill
 from headcount.tasks import Task
 from headcount.testing.checks import Check, Checked, Outcome
+from headcount.testing.command_checks import COMMAND_CHECKS, command_subject
 from headcount.testing.effect_checks import EFFECT_CHECKS, effect_subject
 from headcount.testing.measure_checks import MEASURE_CHECKS, measure_subject
 from headcount.testing.method_checks import METHOD_CHECKS, method_subject
@@ -68,6 +69,7 @@ class Family:
 
 
 FAMILIES: Mapping[str, Family] = {
+    Capability.registry: Family("command", COMMAND_CHECKS, command_subject),
     Effect.registry: Family("effect", EFFECT_CHECKS, effect_subject),
     Sums.registry: Family("measure", MEASURE_CHECKS, measure_subject),
     Relation.registry: Family("relation", RELATION_CHECKS, relation_subject),
@@ -79,6 +81,7 @@ FAMILIES: Mapping[str, Family] = {
 }
 """What is asked of each family, by where its registry is."""
 
+check_command = FAMILIES[Capability.registry].check
 check_effect = FAMILIES[Effect.registry].check
 check_measure = FAMILIES[Sums.registry].check
 check_method = FAMILIES[Method.registry].check

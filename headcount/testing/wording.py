@@ -71,7 +71,16 @@ def shown(command: str, result: object, section: str = "") -> Document:
     its = capability_registry()[command]
     places = {each.key: each.document for each in its.sections}
     document: Document = part(places[section] if section else its.document)(result)
+    expect_document(f"the document of {command}", document)
+    return document
+
+
+def expect_document(where: str, document: Document) -> None:
+    """Fail if a paragraph of a document does not read well.
+
+    Raises:
+        Failed: If one does not; quotes the place.
+    """
     for block in document.blocks:
         if isinstance(block, Text | Warned):
-            expect_readable(f"the document of {command}", block.text)
-    return document
+            expect_readable(where, block.text)

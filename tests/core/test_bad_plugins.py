@@ -87,8 +87,8 @@ class Door:
 
 
 DOORS = {
-    "score": Door(Place, "of", "score heads by place", of_scores),
     "task": Door(Length, "losses_of", "compute losses of the task length", of_tasks),
+    "score": Door(Place, "of", "score heads by place", of_scores),
     "method": Door(LastHeads, "order", "choose heads by last", of_methods),
     "effect": Door(Halved, "outputs", "compute the effect halved", of_explanation),
     "skill": Door(LastSkill, "scores", "score heads by last", of_skills),

@@ -15,7 +15,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from headcount import Plan, Relation, Sentence, numbers
-from headcount.core import InputError
+from headcount.commands import Command
+from headcount.core import Capability, Document, InputError, Section, Text
 from headcount.corpora import Column
 from headcount.explanation import Direct, Replacement
 from headcount.importance import Measured, Score, score_column
@@ -521,6 +522,22 @@ class OfThePadding(Vowels):
         return found_BQK
 
 
+# ------------------------------------------------------------ commands
+
+
+class Undecided(Command):
+    top: int = 3
+
+
+def spoken(run: Any) -> Any:
+    return Document("Heads", (Text("1 heads of {all}"),))
+
+
+def command(sentence: str = "List heads.", place: str = "Undecided", **more: Any) -> Capability:
+    named = {"name": "idle", "group": "More", "sentence": sentence}
+    return Capability(**named, command=f"{__name__}:{place}", **more)
+
+
 # ------------------------------------------------------------ all
 
 
@@ -588,6 +605,14 @@ class OfThePadding(Vowels):
         (OfThePadding, "adds", "of layer . differs in one batch and one by one"),
         (type("Strict", (Vowels,), {"threshold": 1.1}), "found", "is of no head, not of enc.1.2"),
         (type("Bare", (Vowels,), {"target": ""}), "words", "got no target"),
+        (command(place="Lost"), "places", "AttributeError: .* has no attribute 'Lost'"),
+        (command(), "places", "top of Undecided is no option|Undecided is no dataclass"),
+        (command("lists"), "words", "the sentence is no sentence: 'lists'"),
+        (
+            command(sections=(Section("idle", "idle", 300, f"{__name__}:spoken"),)),
+            "sections",
+            "the section idle has a (brace|plural of one)",
+        ),
     ],
 )
 def test_a_check_catches(thing: Any, check: str, saw: str) -> None:

@@ -154,7 +154,8 @@ def matter_most(run: Analysis, does: Mapping[str, str]) -> str:
     most = "It matters most: without it" if alone else "They matter most: without each of them"
     verb = "rises" if run.importance.rises else "drops"
     by = numbers.listed([numbers.effect(row.values["ablation_delta"]) for row in rows])
-    return f"{looks}. {most}, {run.importance.quantity_words} {verb} by {by}."
+    unit = f" {_unit(run.importance)}" if run.importance.quantity == "loss" else ""
+    return f"{looks}. {most}, {run.importance.quantity_words} {verb} by {by}{unit}."
 
 
 def without(run: Analysis, row: HeadRow) -> str:

@@ -25,7 +25,9 @@ def test_opening_then_starts_then_what_would_show_more(tmp_path: Path) -> None:
     ]
     assert lines[0].startswith(f"{first.head} ") and f"{others[1].head} " in lines[0]
     sizes = numbers.listed([numbers.effect(each.delta) for each in (first, *others[:2])])
-    assert lines[0].endswith(f"matter most: without each of them, the loss rises by {sizes}.")
+    assert lines[0].endswith(
+        f"matter most: without each of them, the loss rises by {sizes} squared distance."
+    )
     assert "heads have a role" in lines[1]
     assert "heads matter" in lines[2] and "Most: without " in lines[2]
     for start in view.starts:

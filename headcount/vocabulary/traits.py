@@ -41,7 +41,7 @@ class TraitEntry:
     """The sentence with numbers."""
     is_of_cases: bool = False
     """Whether a share of all queries is stated as one of those that can look there."""
-    by_chance: str = "chance explains"
+    by_chance: str = "by chance it would be"
     """What the null is where chance is the larger one, up to its number."""
     by_position: str = "position alone explains"
     """What it is where position is the larger one."""

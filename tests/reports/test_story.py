@@ -86,7 +86,7 @@ def test_a_role_that_no_head_has_is_reported_with_the_nearest_head(profiled: Pat
     (line,) = [each for each in story(without) if each.startswith("No head is rare")]
     assert line.replace("\u202f", " ") == (
         f"No head is rare. The nearest is {head}: it looks at the two rarest tokens in 31 % of "
-        "cases; chance explains 25 %."
+        "cases; by chance it would be 25 %."
     )
     assert not [each for each in story(changed(without, traits=None)) if "nearest" in each]
 

@@ -56,7 +56,7 @@ def test_an_offset_counts_the_tokens_that_have_such_a_token():
     half = {"share": 0.45, "null": 0.05, "chance": 0.1, "position_null": 0.05, "attainable": 0.5}
     names = {"trait": "previous", "role": "positional", "offset": -1}
     assert said(replace(TRAIT, **names, **half)) == (
-        "looks at the previous token in 90 % of cases; chance explains 10 %"
+        "looks at the previous token in 90 % of cases; by chance it would be 10 %"
     )
     beside = replace(TRAIT, **names, **half | {"position_null": 0.2, "null": 0.1})
     assert said(beside).endswith("; the offsets beside it get 20 %")
@@ -97,10 +97,10 @@ SAID = {
 """What heads with each trait of texts and images do, with a share of 0.62."""
 
 NULLS = {
-    "positional": ("the offsets beside it get", "chance explains"),
+    "positional": ("the offsets beside it get", "by chance it would be"),
     "induction": ("without a copy it gives", "without a copy it gives"),
     "duplicate": ("without a copy it gives", "without a copy it gives"),
-    "spot": ("the patches beside it get", "chance explains"),
+    "spot": ("the patches beside it get", "by chance it would be"),
 }
 """What the null is, by position and by chance, of roles and traits with words of their own."""
 
@@ -119,7 +119,7 @@ def shown(key: str, direction: str | None = None) -> TraitStrength:
 @pytest.mark.parametrize("key", sorted(TRAITS.keys() - OF_SOUND - {SYNTAX.key, LINKS.key}))
 def test_every_trait_is_said_in_a_sentence(key: str):
     entry, trait = TRAITS[key], shown(key, DIRECTION.get(key))
-    usual = NULLS.get(trait.role, ("position alone explains", "chance explains"))
+    usual = NULLS.get(trait.role, ("position alone explains", "by chance it would be"))
     by_position, by_chance = NULLS.get(key, usual)
     if entry.place or key == "place":
         by_position = "the places beside it get"

@@ -251,11 +251,11 @@ def _stages(record: PruneRecord) -> Iterator[Block]:
                 numbers.effect(each.before),
                 numbers.effect(each.after),
                 numbers.change(each.after - each.before),
-                "yes" if each.kept else "no",
+                each.verdict,
             ]
             for each in record.pipeline.stages
         ]
-        yield Table.of(("stage", "before", "after", "change", "kept"), rows)
+        yield Table.of(("stage", "before", "after", "change", "verdict"), rows)
 
 
 def _equality(record: PruneRecord) -> Iterator[Block]:

@@ -373,8 +373,8 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
                 f"Losses of the candidates, on examples that did not score heads: {losses}"
             )
         for each in pipeline.stages:
-            kept = "kept" if each.kept else "not kept"
-            console.print(f"{each.stage:<31} loss {each.before:.4f} -> {each.after:.4f}  {kept}")
+            losses = f"{each.before:.4f} -> {each.after:.4f}"
+            console.print(f"{each.stage:<31} loss {losses}  {each.verdict}")
         for word, text in artifact.verdict_lines(found):
             console.print(f"{word}: {text}")
         console.print(f"Load it: {artifact.loading(found)[-1]}")

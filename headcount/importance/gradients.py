@@ -15,7 +15,7 @@ from transformers import PreTrainedModel
 
 from headcount.core import MAX_TOKENS, Heads, LayerId, ModelError, added, amount, spread
 from headcount.importance.choices import Level
-from headcount.models import check_passes_gradients
+from headcount.models import batch_tokens, check_passes_gradients
 from headcount.tap import (
     Anatomy,
     AnyModel,
@@ -117,6 +117,8 @@ def summed_slopes(
         found, num = gate_gradients(model, task, anatomy, batch.to(input_device(model)), level)
         return {place: part(each).cpu() for place, each in found.items()}, num
 
+    if level != "batch":
+        max_tokens = batch_tokens(model, max_tokens, anatomy)
     with evaluating(model), frozen(model):
         for parts, num in spread(of_batch, task.batches(max_tokens), "batches"):
             sums = added(sums, parts)

@@ -14,6 +14,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.core import MAX_TOKENS, Head, InputError, LayerId, ModelError, added, spread
+from headcount.models import batch_tokens
 from headcount.tap import (
     Anatomy,
     AnyModel,
@@ -94,7 +95,8 @@ class QueryListener(Listener):
 
         sums: dict[LayerId, QuerySums] = {}
         with evaluating(model), torch.inference_mode(), Tap(model, anatomy, self):
-            for parts in spread(of_batch, task.batches(max_tokens), "batches"):
+            batches = task.batches(batch_tokens(model, max_tokens))
+            for parts in spread(of_batch, batches, "batches"):
                 sums = added(sums, parts)
         return sums
 

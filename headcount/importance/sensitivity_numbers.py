@@ -54,7 +54,7 @@ from headcount.importance.sensitivity_result import (
     SensitivityRecord,
     SensitivityRow,
 )
-from headcount.models import Loaded, as_loaded, check_has_heads, signature
+from headcount.models import Loaded, as_loaded, batch_tokens, check_has_heads, signature
 from headcount.statistics import Bootstrap, Clusters, Estimate, few_clusters, rank_correlations
 from headcount.tap import (
     Anatomy,
@@ -142,8 +142,9 @@ def attention_gradients(
         found = _backward(model, task, anatomy, _Reacting(batch, kinds, parts))
         return batch.index_E.cpu(), parts, *found
 
+    batches = task.batches(batch_tokens(model, max_tokens, anatomy))
     with evaluating(model), frozen(model):
-        for index_E, parts, added, count in spread(of_batch, task.batches(max_tokens), "batches"):
+        for index_E, parts, added, count in spread(of_batch, batches, "batches"):
             for place, part in parts.items():
                 sums[place].put(index_E, part)
             loss, terms, number = loss + added, terms + count, number + len(index_E)

@@ -37,6 +37,7 @@ from .loading import OWN_CLASSES as OWN_CLASSES
 from .loading import load as load
 from .memory import CUT as CUT
 from .memory import attention_bytes as attention_bytes
+from .memory import batch_tokens as batch_tokens
 from .memory import check_memory as check_memory
 from .memory import free_for as free_for
 from .memory import states_bytes as states_bytes

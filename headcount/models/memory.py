@@ -12,13 +12,23 @@ the square of a text's length is
   one block: 16 bytes for each pair and head, of scores, weights and copies of both.
 
 These are measured (`tests/models/test_memory.py`), and less than what a run needs in all.
+
+What grows with the number of tokens of a batch, on a CPU, is kept within a limit by smaller
+batches:
+
+- logits, twice in float32 where a loss is computed, four times where it has gradients;
+- the graph of a pass with gradients: 17 vectors as wide as a layer, for each token and layer.
+
+Reference for the graph: Reducing Activation Recomputation in Large Transformer Models (Korthikanti
+et al., 2022), equation 1 without the weights of attention, https://arxiv.org/abs/2205.05198
 """
 
 import torch
+from transformers import PreTrainedModel
 
 from headcount.core import InputError, amount, free_memory, size_in_words
 from headcount.models.loaded import Loaded
-from headcount.tap import input_device
+from headcount.tap import Anatomy, input_device
 
 MASK, BIAS, OWN = 6, 12, 16
 """Bytes for each pair of tokens of a mask; for each pair and head of a bias, of own weights."""
@@ -67,6 +77,30 @@ def states_bytes(loaded: Loaded, num_rows: int, length: int) -> int:
     """
     width: int = loaded.config.get_text_config().hidden_size
     return num_rows * length * (2 * width * loaded.model.dtype.itemsize + NUMBER)
+
+
+ROOM, WEIGHTS = 1 << 29, 2
+"""Bytes that logits and graph of a batch may take; or so many times the weights, if that is more."""
+GRAPH = 17
+"""Vectors as wide as a layer that the graph keeps of each token, for each layer."""
+
+
+def batch_tokens(model: PreTrainedModel, max_tokens: int, graph: Anatomy | None = None) -> int:
+    """The most tokens of a batch whose logits and graph are kept within a limit on a CPU.
+
+    Args:
+        model: the model.
+        max_tokens: the most tokens in any case.
+        graph: the anatomy of a model that runs with gradients; None without.
+    """
+    if input_device(model).type != "cpu":
+        return max_tokens
+    unembedding = getattr(model.get_output_embeddings(), "weight", None)
+    logits = 0 if unembedding is None else 4 * len(unembedding)
+    widths = [layer.num_heads * layer.head_dim for layer in graph.layers] if graph else []
+    token = logits * (4 if graph else 2) + GRAPH * model.dtype.itemsize * sum(widths)
+    room = max(ROOM, WEIGHTS * model.get_memory_footprint())
+    return max(1, min(max_tokens, room // max(1, token)))
 
 
 def check_memory(

@@ -38,7 +38,7 @@ from torch import Tensor
 from headcount.compaction import feed_forwards, kept_neurons, neurons_gated
 from headcount.core import Head, InputError, KeptNumbers, LayerId, Plan, amount, sorted_by
 from headcount.importance import frozen
-from headcount.models import Loaded
+from headcount.models import Loaded, batch_tokens
 from headcount.numbers import percent
 from headcount.pruning.budget import pruned_heads
 from headcount.pruning.context import PruningContext
@@ -62,7 +62,7 @@ def slopes(context: PruningContext) -> Slopes:
     found = {place: torch.zeros(task.num_examples, size) for place, size in sizes.items()}
     done = 0
     with evaluating(model), frozen(model), torch.enable_grad():
-        for each in task.batches(context.max_tokens):
+        for each in task.batches(batch_tokens(model, context.max_tokens, anatomy)):
             batch = each.to(input_device(model))
             how = {"device": input_device(model), "dtype": model.dtype, "requires_grad": True}
             leaves = {

@@ -181,6 +181,15 @@ class StageResult:
     """Loss after it."""
     kept: bool = True
     """Whether the final model includes it."""
+    examples: int | None = omitted(None)
+    """Number of examples that it was judged on, if it lost the race before it saw all of them."""
+
+    @property
+    def verdict(self) -> str:
+        """Whether the final model includes it, in words."""
+        if self.kept:
+            return "kept"
+        return "not kept" + (f", on {amount(self.examples, 'example')}" if self.examples else "")
 
 
 @final

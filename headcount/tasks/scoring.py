@@ -20,7 +20,7 @@ from headcount.core import (
     spread,
     write_text,
 )
-from headcount.models import CUT, Loaded, as_loaded, check_memory, signature
+from headcount.models import CUT, Loaded, as_loaded, batch_tokens, check_memory, signature
 from headcount.results import EvaluationRecord
 from headcount.statistics import rough_score
 from headcount.tap import AnyModel, evaluating, input_device, model_of
@@ -55,7 +55,8 @@ def evaluate(
         return index_E, *(each.cpu().numpy() for each in numbers)
 
     with evaluating(model), torch.inference_mode():
-        for index_E, *numbers in spread(of_batch, task.batches(max_tokens), "batches"):
+        batches = task.batches(batch_tokens(model, max_tokens))
+        for index_E, *numbers in spread(of_batch, batches, "batches"):
             loss_N[index_E], count_N[index_E], outcome_N[index_E] = numbers
     assert not np.isnan(loss_N).any(), "a task's batches leave no example out"
     evaluation = Evaluation(loss_N, count_N, outcome_N)

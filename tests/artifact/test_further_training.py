@@ -14,7 +14,7 @@ from headcount.artifact.making import save_compact
 from headcount.compaction import compact
 from headcount.core import ModelError
 from headcount.models import Loaded, load, plan_for
-from headcount.pruning.compensation import fold, output_moments
+from headcount.pruning.reconstruction import fold, output_moments
 from headcount.results import CeilingRecord, ChoiceRecord, PruneRecord
 from headcount.tap import difference
 from tests import tiny

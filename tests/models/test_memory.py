@@ -13,7 +13,7 @@ from headcount import alignment, analysis, papers, tasks, training
 from headcount.core import InputError, free_memory
 from headcount.corpora import Corpus, Links
 from headcount.importance import assess
-from headcount.models import Loaded, attention_bytes
+from headcount.models import Loaded, attention_bytes, batch_tokens
 from headcount.pruning import PruneSettings
 from tests import saved, tiny_tokenizers
 from tests.cli.conftest import headcount as command
@@ -55,6 +55,17 @@ def test_bytes_grow_with_the_square_of_the_length(name: str):
     assert attention_bytes(model, 3, 1000) == masks * 10**6
     whole = masks * 10**6 if name in ("t5", "bloom") else 0
     assert attention_bytes(model, 3, 1000, measured=True) == whole, "masks are made in strips"
+
+
+def test_batches_are_smaller_where_logits_or_a_graph_are_large() -> None:
+    """Half a GiB of either, or twice the weights; encoders without a vocabulary have none."""
+    llama = loaded("llama")
+    wide = hf.LlamaForCausalLM(hf.LlamaConfig(**LONG | {"vocab_size": 200_000}))
+    assert batch_tokens(llama.model, 4096) == batch_tokens(MODELS["t5"](), 4096) == 4096
+    assert batch_tokens(wide, 4096) == 2**29 // (2 * 4 * 200_000)
+    assert batch_tokens(wide, 100) == 100 and batch_tokens(wide.double(), 4096) == 335
+    graph = 4 * 4 * 1000 + 17 * 4 * 16 * 2
+    assert batch_tokens(llama.model, 10**6, llama.anatomy) == 2**29 // graph
 
 
 MEASURED = """

@@ -15,7 +15,7 @@ import headcount as hc
 from headcount.artifact import saving
 from headcount.core import InputError, ModelError, Plan
 from headcount.models import Loaded, load, random_copy, revision
-from headcount.pruning.compensation import fold, output_moments, rescale
+from headcount.pruning.reconstruction import fold, output_moments, rescale
 from headcount.tap import input_device, is_spread
 from headcount.training import FinetuneConfig, finetune
 from tests import tiny

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -27,15 +28,9 @@ from headcount.pruning import (
     prune,
 )
 from headcount.pruning.before_after import evaluate_gated
-from headcount.pruning.compensation import (
-    OutputMoments,
-    fold,
-    output_moments,
-    recover,
-    rescale,
-    run_stages,
-)
+from headcount.pruning.compensation import race, recover, rounds, run_stages
 from headcount.pruning.pipeline import control
+from headcount.pruning.reconstruction import OutputMoments, fold, output_moments, rescale
 from headcount.results import Calibration
 from headcount.tap import Tap
 from headcount.tasks import TaskBatch, TaskSplits, evaluate
@@ -232,7 +227,7 @@ def test_folding_and_rescaling_resume_way_by_way(tmp_path: Path) -> None:
 
     def killed(stage: str, done: int, total: int) -> None:
         report(stage, done, total)
-        if stage == "folding and rescaling" and done == 3:
+        if stage == "folding and rescaling" and done == 4:
             raise KeyboardInterrupt
 
     given = Selection(plan, loaded), Compensation()
@@ -249,6 +244,49 @@ def test_folding_and_rescaling_resume_way_by_way(tmp_path: Path) -> None:
     assert all(torch.equal(ours[name], each) for name, each in whole.items())
     again = run_stages(*given, replace(context, progress=report), task)
     assert len(measured) == 8 and again.results == resumed.results
+
+
+def test_the_rounds_of_a_race_hold_each_example_once() -> None:
+    """A small development set is not divided."""
+    _, task = small.TASKS["classes-bert"]()
+    assert rounds(task) == [task]
+    many = task.some(np.arange(80) % task.num_examples)
+    parts = rounds(many, seed=3)
+    assert [each.num_examples for each in parts] == [10, 10, 20, 40]
+    ids = [each.batch(np.arange(each.num_examples)).inputs["input_ids"] for each in (many, *parts)]
+    whole, *drawn = (sorted(map(str, each[:, :3].tolist())) for each in ids)
+    assert sorted(sum(drawn, [])) == whole
+    assert [each.sha256 for each in parts] != [each.sha256 for each in rounds(many, seed=4)]
+
+
+def test_the_better_half_of_the_ways_goes_on() -> None:
+    """Losses of a fifth of the terms that a round adds are lower for a better way."""
+    asked, steps = list[tuple[str, int]](), list[tuple[int, int]]()
+    worth = {"no compensation": 1.0, "a": 0.9, "b": 0.7, "c": 1.3, "d": 0.8, "e": math.inf}
+    task = small.TASKS["classes-bert"]()[1]
+    parts = rounds(task.some(np.arange(80) % task.num_examples))
+
+    def measure(name: str, number: int) -> tuple[float, float]:
+        asked.append((name, number))
+        size = parts[number].num_examples
+        return worth[name] * size, size
+
+    found = race([*"abcde"], parts, measure, lambda *step: steps.append(step))
+    assert [name for name, number in asked if number == 0] == ["no compensation", *"abcde"]
+    assert {name for name, number in asked if number == 1} == {"no compensation", *"bda"}
+    assert {name for name, number in asked if number == 2} == {"no compensation", *"bd"}
+    assert {name for name, number in asked if number == 3} == {"no compensation", "b"}
+    assert [each.stage for each in found] == [*"abcde"]
+    assert {each.stage: each.examples for each in found} == (
+        {"a": 20, "b": None, "c": 10, "d": 40, "e": 10}
+    )
+    assert [each.stage for each in found if each.kept] == ["b"]
+    assert found[1].verdict == "kept" and found[2].verdict == "not kept, on 10 examples"
+    assert all(each.before == pytest.approx(1) for each in found)
+    assert found[0].after == pytest.approx(0.9) and math.isinf(found[4].after)
+    assert steps[0] == (0, 15) and steps[-1] == (15, 15) and len(asked) == 15
+    worth |= dict.fromkeys("abd", 1.1)
+    assert not any(each.kept for each in race([*"abcde"], parts, measure, lambda *_: None))
 
 
 def test_a_refusal_says_at_which_stage_it_arose(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from headcount.pruning import (
     Units,
     prune,
 )
-from headcount.pruning.compensation import fold, output_moments, rescale
 from headcount.pruning.costs import Costs
+from headcount.pruning.reconstruction import fold, output_moments, rescale
 from headcount.pruning.together import Savings, Together, information, rearranged, slopes
 from headcount.results import PruneRecord
 from headcount.speed import model_flops

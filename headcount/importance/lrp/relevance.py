@@ -43,6 +43,7 @@ from headcount.core import MAX_TOKENS, LayerId, UnsuitedError, added, spread
 from headcount.importance.choices import Rules
 from headcount.importance.gradients import open_gates
 from headcount.importance.lrp.propagation import Lrp, unfused
+from headcount.models import batch_tokens
 from headcount.tap import (
     Anatomy,
     AnyModel,
@@ -212,7 +213,8 @@ def relevance(
         there = batch.to(input_device(model))
         return [*_of_batch(model, anatomy, there, rules=rules, start=start, per_step=per_step)]
 
-    for steps in spread(of_batch, task.batches(max_tokens), "batches"):
+    batches = task.batches(batch_tokens(model, max_tokens, anatomy))
+    for steps in spread(of_batch, batches, "batches"):
         for weight_E, parts in steps:
             for place, part_EH in parts.items():
                 summed_H = (_normalised(part_EH) * weight_E[:, None]).sum(0)

@@ -80,7 +80,7 @@ def states_bytes(loaded: Loaded, num_rows: int, length: int) -> int:
 
 
 ROOM, WEIGHTS = 1 << 29, 2
-"""Bytes that logits and graph of a batch may take; or so many times the weights, if that is more."""
+"""Bytes that logits and graph of a batch may take, or how often the weights if that is more."""
 GRAPH = 17
 """Vectors as wide as a layer that the graph keeps of each token, for each layer."""
 

@@ -331,7 +331,7 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
             said = speed.limits(read.loaded).sentence(
                 self.budget.num_pruned(read.loaded.heads, self.on.site)
             )
-            print_lines([f"{capital(said)}."])
+            print_lines([f"{capital(said)}.", *self._forecast(read)])
         analysis = read.more
         roles = None if analysis is None else analysis.roles
         pruned = pruning.prune(
@@ -359,6 +359,21 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
                 overwrite=artifact.may_replace(self.out),
                 progress=progress,
             )
+
+    def _forecast(self, read: "Inputs[artifact.DenseAnalysis | None]") -> Iterator[str]:
+        """How long it will take."""
+        if not self.budget.neurons:
+            limit, stages = self.budget.spec(self.on.site), self.compensation
+            found = pruning.forecast(
+                read.loaded,
+                read.splits,
+                self.chosen,
+                limit,
+                stages.stages(mend=self.preset is None),
+                self.on.calibration,
+            )
+            if found is not None:
+                yield found.sentence
 
     def show(
         self, read: "Inputs[artifact.DenseAnalysis | None]", found: "results.PruneRecord"

@@ -19,6 +19,9 @@ from .curves import curve as curve
 from .curves import trained as trained
 from .document import curve_of as curve_of
 from .document import numbers_table as numbers_table
+from .forecasting import Forecast as Forecast
+from .forecasting import Phase as Phase
+from .forecasting import forecast as forecast
 from .methods.ablation import Greedy as Greedy
 from .methods.by_score import BY_SCORE as BY_SCORE
 from .methods.by_score import Random as Random

@@ -39,6 +39,10 @@ class Greedy(AblationOptions, Stepwise):
         """Whether harm is a drop in the task's score."""
         return self.quantity == "score"
 
+    def passes_of_step(self, heads: int) -> float:
+        """A pass for each head, from its layer on: half a pass on average."""
+        return heads / 2
+
     def scores(self, context: PruningContext, left: Sequence[Unit]) -> Scores:
         """The harm of removing each unit; NaN for heads that can't be pruned or are already."""
         ablations = [Ablation("+".join(map(str, unit)), unit) for unit in left]

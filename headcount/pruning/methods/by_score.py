@@ -34,7 +34,7 @@ from typing import final
 import numpy as np
 
 from headcount.core import Head, InputError, Kept, Plan, signed_origins, sorted_by
-from headcount.importance import SCORES, Scores, score_of, scores
+from headcount.importance import SCORES, CausalGatesScore, Scores, score_of, scores
 from headcount.models import signature
 from headcount.pruning.before_after import evaluate_gated
 from headcount.pruning.budget import Unit, Units
@@ -76,6 +76,16 @@ class Stepwise(StepOptions, Ranking):
     def uses_metric(self) -> bool:
         """Whether the scores come from the task's metric, not from its loss."""
         return False
+
+    def passes(self, heads: int, pruned: int) -> float | None:
+        """The passes of one scoring, times the steps."""
+        step = max(1, round(self.step * heads))
+        return self.passes_of_step(heads) * max(1, math.ceil(pruned / step))
+
+    def passes_of_step(self, heads: int) -> float:
+        """Passes over the examples that score all heads once, as in `passes`."""
+        del heads
+        return 1.0
 
     @abstractmethod
     def scores(self, context: PruningContext, left: Sequence[Unit]) -> Scores:
@@ -190,6 +200,11 @@ def _counts_for(unit: Unit, room: Room) -> str | None:
 class Random(RandomOptions, Ranking):
     """An order drawn with the context's seed; all orders of the units are equally likely."""
 
+    def passes(self, heads: int, pruned: int) -> float | None:
+        """None is needed."""
+        del heads, pruned
+        return 0.0
+
     def order(self, context: PruningContext, keep: Keep | None = None) -> Order:
         """The heads that can be pruned, in random order."""
         del keep  # all orders are equally likely
@@ -201,6 +216,15 @@ class Random(RandomOptions, Ranking):
 @dataclass(frozen=True)
 class ByScore(Stepwise):
     """Prunes in ascending order of a score, which is measured again after every step."""
+
+    def passes(self, heads: int, pruned: int) -> float | None:
+        """The passes of one scoring, times the steps; None for a score that trains."""
+        return None if self.name == CausalGatesScore.name else super().passes(heads, pruned)
+
+    def passes_of_step(self, heads: int) -> float:
+        """One pass, with or without gradients."""
+        del heads
+        return GRADIENTS if SCORES[self.name].needs_gradients else 1.0
 
     def scores(self, context: PruningContext, left: Sequence[Unit]) -> Scores:
         """The score of every head, while pruned heads are gated to 0."""
@@ -224,6 +248,9 @@ BY_SCORE: Mapping[str, type[ByScore]] = {
 """The method of each of our own scores, by its name."""
 
 
+GRADIENTS = 3.0
+"""Passes that one with gradients takes as long as."""
+
 CANDIDATES = ("gradient", "fisher", "norm", "sink")
 """The scores to try."""
 
@@ -232,6 +259,11 @@ CANDIDATES = ("gradient", "fisher", "norm", "sink")
 @dataclass(frozen=True)
 class Auto(AutoOptions, Method):
     """Tries the scores by gradient, Fisher information, norm and sink, and takes the best."""
+
+    def passes(self, heads: int, pruned: int) -> float | None:
+        """Half the examples score heads, the others measure; then the best scores on all."""
+        tried = [each.passes(heads, pruned) or 0.0 for each in self._candidates().values()]
+        return sum(tried) / 2 + len(tried) / 2 + max(tried)
 
     def choose(self, context: PruningContext, keep: Keep) -> Selection:
         """Choose by the candidate whose kept heads have the lowest loss on unseen examples.

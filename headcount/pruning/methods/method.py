@@ -90,6 +90,18 @@ class Method(MethodOptions):
         """The options that differ from their defaults, as the command takes them."""
         return options_of(self) if is_dataclass(self) else []
 
+    def passes(self, heads: int, pruned: int) -> float | None:
+        """Passes over the examples that score heads, of which one with gradients counts as three.
+
+        None if they are not known, or if the method trains: see `tuning`.
+
+        Args:
+            heads: number of heads of the model.
+            pruned: number of heads to prune.
+        """
+        del heads, pruned
+        return None
+
     @abstractmethod
     def choose(self, context: PruningContext, keep: Keep) -> Selection:
         """Choose exactly the budget's number of heads to keep, in all or at each site named.

@@ -1,0 +1,172 @@
+"""Forecast: about how long each phase of a pruning will take, before any of them runs.
+
+Two batches are run, of which the first warms up. A phase takes the time of the second one, by the
+phase's number of tokens; a pass with gradients counts as three passes. Not counted are loading, the
+texts that a model writes, and the search of a budget.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil
+from statistics import median
+from time import perf_counter
+from typing import final
+
+import numpy as np
+import torch
+
+from headcount.core import InputError
+from headcount.models import Loaded
+from headcount.pruning.budget_spec import BudgetSpec
+from headcount.pruning.compensation import RACED, Compensation
+from headcount.pruning.methods.by_score import GRADIENTS
+from headcount.pruning.methods.method import Method
+from headcount.tap import evaluating, input_device
+from headcount.tasks import Task, TaskSplits, drawn
+from headcount.training import FinetuneConfig
+
+PROBED = 1024
+"""Padded tokens of the batches that are timed."""
+FORMS = 3
+"""Models that the certificate runs: gated, compact and reloaded."""
+
+
+@final
+@dataclass(frozen=True)
+class Phase:
+    """A phase of a pruning, and how long it will take."""
+
+    name: str
+    seconds: float
+    saved_by: str = ""
+    """The options that leave it out."""
+
+
+@final
+@dataclass(frozen=True)
+class Forecast:
+    """The phases that take time, in order, and what is not known."""
+
+    phases: tuple[Phase, ...]
+    unknown: tuple[str, ...] = ()
+    """What takes time beside them."""
+
+    @property
+    def seconds(self) -> float:
+        """Time of all phases."""
+        return sum(each.seconds for each in self.phases)
+
+    @property
+    def sentence(self) -> str:
+        """The whole, each phase, and what can be left out.
+
+        >>> print(Forecast((Phase("scores", 70.0), Phase("folding", 120.0, "--no-fold"))).sentence)
+        About 3:10 (minutes:seconds): scores 1:10, folding 2:00. --no-fold saves 2:00.
+        """
+        named = ", ".join(f"{each.name} {clock(each.seconds)}" for each in self.phases)
+        saved = [
+            f" {each.saved_by} saves {clock(each.seconds)}."
+            for each in self.phases
+            if each.saved_by and each.seconds >= 1
+        ]
+        more = f" Not counted: {', '.join(self.unknown)}." if self.unknown else ""
+        return f"About {clock(self.seconds)} (minutes:seconds): {named}.{''.join(saved)}{more}"
+
+
+def clock(seconds: float) -> str:
+    """Minutes and seconds.
+
+    >>> clock(130)
+    '2:10'
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes:,}:{rest:02}"
+
+
+def forecast(
+    loaded: Loaded,
+    splits: TaskSplits,
+    method: Method,
+    limit: BudgetSpec,
+    stages: Compensation,
+    calibration: int,
+) -> Forecast | None:
+    """The forecast of `prune` with these arguments; None for a task that makes its own batches.
+
+    Args:
+        loaded: the model.
+        splits: the data.
+        method: the method that chooses heads.
+        limit: the budget.
+        stages: the stages after the choice.
+        calibration: number of training examples for steps without training.
+    """
+    sample = drawn(splits.train, calibration)
+    try:
+        seconds = _seconds_per_token(loaded, splits.dev)
+        of_sample, of_dev = (float(each.length_N.sum()) for each in (sample, splits.dev))
+        of_test = float(splits.test.length_N.sum()) if splits.test else 0.0
+    except InputError:
+        return None
+    heads = len(loaded.heads)
+    passes = method.passes(heads, heads - (limit.keep if isinstance(limit.keep, int) else 0))
+    choice = _trained(method.tuning) + (passes or 0) * of_sample
+    is_mended = stages.fold or stages.rescale
+    races = _raced(stages, splits.dev.num_examples)
+    trained = _trained(stages.recovery)
+    tokens: list[tuple[str, float, str]] = [
+        ("dense model", of_dev + of_test, ""),
+        ("choosing heads", choice, ""),
+        ("folding and rescaling", is_mended * (of_sample + races * of_dev), _SAVED),
+        ("recovery", trained + bool(trained) * 2 * of_dev, ""),
+        ("pruned model", of_dev + of_test, ""),
+        ("control", stages.control * (trained + _trained(method.tuning)), "--no-control"),
+        ("certificate", FORMS * of_dev, ""),
+    ]
+    phases = (Phase(name, seconds * count, saved) for name, count, saved in tokens if count)
+    return Forecast((*phases,), (*_unknown(splits.dev, method, limit, passes),))
+
+
+_SAVED = "--no-fold --no-rescale"
+
+
+def _unknown(dev: Task, method: Method, limit: BudgetSpec, passes: float | None) -> Iterator[str]:
+    """What takes time that no batch tells."""
+    if passes is None and method.tuning is None:
+        yield f"choosing heads by {method.name}"
+    if limit.keep is None and limit.share is None and limit.cache is None:
+        yield "the search for the number of heads"
+    if dev.writes:
+        yield "the texts that the model writes"
+
+
+def _trained(tuning: FinetuneConfig | None) -> float:
+    """Tokens of a training, as of passes without gradients; a teacher adds one pass."""
+    if tuning is None:
+        return 0.0
+    each = GRADIENTS + tuning.is_taught
+    return each * tuning.updates * tuning.batch_tokens * tuning.accumulate
+
+
+def _raced(stages: Compensation, examples: int) -> float:
+    """How often the development set is run to compare the ways to compensate."""
+    ways = stages.fold + 3 * stages.rescale * (1 + stages.fold)
+    if examples < RACED:
+        return ways + 1.0
+    parts = enumerate((1 / 8, 1 / 8, 1 / 4, 1 / 2))
+    return 1.0 + sum(ceil(ways / 2**number) * part for number, part in parts)
+
+
+def _seconds_per_token(loaded: Loaded, task: Task) -> float:
+    """Time of a pass over examples of usual length, by token, after one that warms up."""
+    length_N = task.length_N
+    usual = max(1, int(median(length_N.tolist())))
+    near_N = np.argsort(np.abs(length_N - usual), kind="stable")[: max(1, PROBED // usual)]
+    batch = task.batch(near_N).to(input_device(loaded.model))
+    times = []
+    with evaluating(loaded.model), torch.inference_mode():
+        for _ in range(2):
+            start = perf_counter()
+            task.losses(loaded.model, batch).loss_E.sum().item()
+            times.append(perf_counter() - start)
+    return times[-1] / float(length_N[near_N].sum())

@@ -22,7 +22,7 @@ from headcount.pruning.compensation import RACED, Compensation
 from headcount.pruning.methods.by_score import GRADIENTS
 from headcount.pruning.methods.method import Method
 from headcount.tap import evaluating, input_device
-from headcount.tasks import Task, TaskSplits, drawn
+from headcount.tasks import Task, TaskSplits, check_examples_fit, drawn
 from headcount.training import FinetuneConfig
 
 PROBED = 1024
@@ -100,8 +100,12 @@ def forecast(
         limit: the budget.
         stages: the stages after the choice.
         calibration: number of training examples for steps without training.
+
+    Raises:
+        InputError: for texts that do not fit into memory.
     """
     sample = drawn(splits.train, calibration)
+    check_examples_fit(loaded, splits.dev, PROBED)
     try:
         seconds = _seconds_per_token(loaded, splits.dev)
         of_sample, of_dev = (float(each.length_N.sum()) for each in (sample, splits.dev))

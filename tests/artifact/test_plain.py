@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import transformers
 from transformers import PreTrainedModel
 
 import headcount
@@ -102,6 +103,18 @@ def test_what_no_stock_class_can_be(name: str) -> None:
     model, anatomy = examined(name)
     heads = [head for head in anatomy.heads if head.index % 3 < 2]
     assert plain_fields(compact(model, Plan.keeping(anatomy.heads, heads))) is None
+
+
+def test_docs_name_the_types_that_build_layers_from_numbers_of_their_own() -> None:
+    """A type that reads `per_layer_config` may load an uneven plan without our code."""
+    models = Path(transformers.__file__).parent / "models"
+    reading = {
+        path.parent.name
+        for path in models.glob("*/modeling_*.py")
+        if "per_layer_config" in path.read_text(encoding="utf-8")
+    }
+    page = (Path(__file__).parents[2] / "docs" / "compact.md").read_text(encoding="utf-8")
+    assert not {name for name in reading if f"`{name}`" not in page}
 
 
 @pytest.mark.slow

@@ -266,7 +266,12 @@ def main(given: Arguments) -> None:
         if model.name in KNOWN and model.name not in known:
             known[model.name] = KNOWN[model.name](given)
         about = About(
-            model.source, model.licence, texts.source, texts.licence, known.get(model.name, ())
+            model.name,
+            model.source,
+            model.licence,
+            texts.source,
+            texts.licence,
+            known.get(model.name, ()),
         )
         write_json(run.folder / About.FILE, encoded(about))
 

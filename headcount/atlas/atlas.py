@@ -48,8 +48,8 @@ def write_atlas(
         raise InputError(f"Expected a folder for the atlas, got {out}, a run. Name another folder.")
     runs = [read_run(each) for each in folders]
     models, kinds, drawn = list[AtlasModel](), dict[str, TraitEntry](), pages or {}
-    for name, run, folder in zip(_names(runs), runs, folders, strict=True):
-        about = About.read_if_any(folder)
+    said = [About.read_if_any(each) for each in folders]
+    for name, run, about, folder in zip(_names(runs, said), runs, said, folders, strict=True):
         report = _report(run, about)
         own = f"{PAGES}/{re.sub(r'[^a-z0-9]+', '-', name.lower()).strip('-')}.html"
         models.append(_model(name, drawn.get(folder, own), run, report, about))
@@ -69,6 +69,7 @@ def _report(run: Analysis, about: About | None) -> Report:
         PageSection("numbers", "all numbers", numbers_shown(run)),
     )
     report = report_view(run, sections)
+    report = report if about is None else replace(report, title=about.model)
     known = {} if about is None else {each.head: each.sentence for each in about.known}
     cards = tuple(replace(card, known=known.get(card.head, "")) for card in report.cards)
     return replace(report, cards=cards)
@@ -91,9 +92,13 @@ def _about(run: Analysis, about: About | None) -> Document:
     return Document("Model and texts", (weights, texts, *blocks))
 
 
-def _names(runs: Sequence[Analysis]) -> list[str]:
+def _names(runs: Sequence[Analysis], said: Sequence[About | None]) -> list[str]:
     """Names of runs that differ: the model's, with the texts' or a number where it repeats."""
     pairs = [model_and_data(run.record) for run in runs]
+    pairs = [
+        (model if about is None else about.model, data)
+        for (model, data), about in zip(pairs, said, strict=True)
+    ]
     models = Counter(model for model, _ in pairs)
     names = [model if models[model] == 1 else f"{model} on {data}" for model, data in pairs]
     again, found = Counter[str](), list[str]()
@@ -109,7 +114,7 @@ def _model(name: str, page: str, run: Analysis, report: Report, about: About | N
     return AtlasModel(
         name=name,
         page=page,
-        model=run.record.model,
+        model=run.record.model if about is None else about.model,
         model_type=run.record.model_type,
         corpora=run.record.corpora,
         signature=run.record.signature,

@@ -51,12 +51,17 @@ def _of_about(folder: Path, run: Analysis) -> Iterator[str]:
         yield str(error)
         return
     if about is None:
-        fields = "source, licence, texts and texts_licence"
+        fields = "model, source, licence, texts and texts_licence"
         yield f"Expected {About.FILE} with {fields}, got no such file. Write it by hand."
         return
-    for name in ("source", "licence", "texts", "texts_licence"):
+    for name in ("model", "source", "licence", "texts", "texts_licence"):
         if not getattr(about, name).strip():
             yield f"Expected a text as {name} in {About.FILE}, got none. Write it."
+    if _PLACE.match(about.model):
+        yield (
+            f"Expected the name by which others find the model in {About.FILE}, got {about.model}. "
+            "Write its name on the hub, or that of the package that has it."
+        )
     heads = {row.head for row in run.rows}
     for each in about.known:
         if each.head not in heads:
@@ -72,11 +77,6 @@ def _of_about(folder: Path, run: Analysis) -> Iterator[str]:
 
 
 def _of_run(run: Analysis) -> Iterator[str]:
-    if _PLACE.match(run.record.model):
-        yield (
-            f"Expected a name by which others find the model, got {run.record.model}. Analyse it "
-            "by its name on the hub, or from its parent folder by its name."
-        )
     if run.traits is None:
         yield "Expected tested traits, got none. Analyse it again with this version."
     elif not any(each.verdict != "untested" for traits in run.traits.values() for each in traits):

@@ -48,6 +48,8 @@ class About:
 
     FILE: ClassVar[str] = "about.json"
 
+    model: str
+    """Name by which others find the model."""
     source: str
     """Where the weights are from."""
     licence: str
@@ -117,7 +119,7 @@ class AtlasModel:
     page: str
     """Its page, relative to the atlas."""
     model: str
-    """Name of the model, as given."""
+    """Name of the model, by which others find it where `about` says so, or as given."""
     model_type: str
     """Architecture, by transformers' name."""
     corpora: tuple[str, ...]

@@ -138,7 +138,7 @@ def added(tmp_path: Path) -> Path:
     run = read_run(GALLERY / "vit")
     replace(run, examples={}).write(folder)
     known = KnownHead("enc.1.2", "looks at one patch", "Smith 2020", "https://x.org", True, "24 %")
-    about = About("our own", "MIT", "digits", "BSD", (known,))
+    about = About("our/digits", "our own", "MIT", "digits", "BSD", (known,))
     write_json(folder / About.FILE, encoded(about))
     return folder
 
@@ -146,7 +146,7 @@ def added(tmp_path: Path) -> Path:
 def test_what_papers_say_of_a_head_is_in_the_atlas_and_on_its_card(added: Path) -> None:
     (model,) = write_atlas([added], added.parent / "site").models
     says = "Known head (Smith 2020): looks at one patch. Found here: 24 %."
-    assert model.about == About.read_if_any(added)
+    assert model.about == About.read_if_any(added) and model.name == "our/digits"
     assert [each.head for each in model.heads if each.known] == ["enc.1.2"]
     assert next(each.known for each in model.heads if each.known) == says
     page = (added.parent / "site" / model.page).read_text(encoding="utf-8")
@@ -168,23 +168,24 @@ def test_a_sentence_says_what_each_folder_lacks(added: Path) -> None:
     about, run = About.read_if_any(added), read_run(added)
     assert about is not None
     other = replace(about.known[0], head="enc.9.9", url="")
-    write_json(added / About.FILE, encoded(replace(about, licence=" ", known=(other,))))
-    named = replace(run.record, model="/home/me/vit")
-    replace(run, record=named, profiles=run.profiles.iloc[:0]).write(added)
+    write_json(
+        added / About.FILE, encoded(replace(about, model="/me/vit", licence=" ", known=(other,)))
+    )
+    replace(run, profiles=run.profiles.iloc[:0]).write(added)
     (added / "report.html").write_text("x")
     found = missing(added)
     for says in (
         "Expected a text as licence in about.json, got none.",
         "Expected heads of the model as known in about.json, got enc.9.9. Write it as enc.0.0",
         "Expected paper, url and evidence of enc.9.9 in about.json, got an empty one.",
-        "Expected a name by which others find the model, got /home/me/vit.",
+        "Expected the name by which others find the model in about.json, got /me/vit.",
         "Expected tested traits, got none.",
         "Expected tables and records only, got report.html.",
     ):
         assert sum(each.startswith(says) for each in found) == 1, (says, found)
     assert len(found) == 6
     (added / About.FILE).unlink()
-    assert any(each.startswith("Expected about.json with source") for each in missing(added))
+    assert any(each.startswith("Expected about.json with model, source") for each in missing(added))
     (empty := added.parent / "empty").mkdir()
     status, said, _ = headcount("check", empty)
     assert status == 1 and said.startswith("Expected a run folder, but ")

@@ -14,7 +14,6 @@ from .arguments import check_model as check_model
 from .arguments import check_no_unused_options as check_no_unused_options
 from .arguments import check_reading as check_reading
 from .arguments import group as group
-from .arguments import one_of as one_of
 from .arguments import recorded as recorded
 from .command_line import main as main
 from .console import PLACEHOLDER_CORPUS as PLACEHOLDER_CORPUS

@@ -10,7 +10,7 @@ import tyro
 
 from headcount import models, tasks
 from headcount.commands.console import ONCE, Report, plain_console, print_warnings, shown
-from headcount.core import CorpusError, InputError, ModelError, Registry, check_known, name_of
+from headcount.core import CorpusError, InputError, ModelError, check_known, name_of
 from headcount.corpora import (
     Corpus,
     HowRead,
@@ -38,12 +38,6 @@ from headcount.tasks import (
     check_roles,
     columns_of,
 )
-
-
-def one_of(registry: Registry[Any]) -> Any:
-    """How help lists the names of a family, those of plug-ins included."""
-    return tyro.conf.arg(metavar=f"{{{','.join(registry)}}}")
-
 
 CorpusFiles = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS ...")]
 """Files of a corpus, which are given without an option's name."""
@@ -175,7 +169,7 @@ class ParallelArguments(CorpusArguments):
 class TaskArguments(TaskOptions, ModelArguments):
     """A model and the task to score it on."""
 
-    task: Annotated[str, one_of(TASKS)] = field(kw_only=True)
+    task: Annotated[str, TASKS] = field(kw_only=True)
     """Task to score the model on."""
     reading: Reading = field(default_factory=HowRead, kw_only=True)
 

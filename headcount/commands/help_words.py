@@ -4,7 +4,7 @@ The parser itself writes `--against {None}|STR`, `--modes [{a,b} [{a,b} ...]]`,
 `--first, --no-first`, `(default: )`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 import tyro
 
+from headcount.core import Registry
 from headcount.models import LoadOptions
 
 RARE = frozenset(each.name for each in fields(LoadOptions))
@@ -49,8 +50,19 @@ def words_of_help() -> tyro.constructors.ConstructorRegistry:
 def _in_words(kind: Any) -> Any:
     """The type of an option, with the name of its value and a default that means something."""
     plain, *given = get_args(kind) if get_origin(kind) is Annotated else (kind,)
-    shown = tyro.conf.arg(metavar=_value_name(plain), help_behavior_hint=_default_in_words)
+    registry = next((each for each in given if isinstance(each, Registry)), None)
+    name = _value_name(plain) if registry is None else _listed(plain, registry)
+    shown = tyro.conf.arg(metavar=name, help_behavior_hint=_default_in_words)
     return Annotated[plain, shown, tyro.conf.FlagCreatePairsOff, *given]
+
+
+def _listed(kind: Any, names: Iterable[str]) -> str:
+    """The names of a family as an option's value, those of plug-ins included.
+
+    >>> _listed(tuple[str, ...], ["zero", "mean"])
+    '{zero,mean} ...'
+    """
+    return f"{{{','.join(names)}}}{' ...' * (get_origin(kind) is tuple)}"
 
 
 def _one_paragraph(text: str | Callable[[], str | None] | None) -> str | None:

@@ -1,6 +1,6 @@
 """`headcount explain` and `headcount skills`: which heads made a prediction, or carry a skill."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +20,7 @@ from headcount.commands import (
 )
 from headcount.core import Document, Head, InputError
 from headcount.corpora import Corpus, ReadAs, named_columns
+from headcount.explanation.effects import EFFECTS
 from headcount.explanation.options import ExplainOptions
 from headcount.explanation.prompts import Prompt
 from headcount.pages import command
@@ -56,6 +57,11 @@ class Explain(CorpusArguments, BesideCommand["explanation.Explained"]):
     latex: bool = False
     """Print rows of a LaTeX table, one a ranking of a circuit: heads that keep 80 %, CPR, CMD."""
     how: Flat[ExplainOptions] = field(default_factory=ExplainOptions)
+
+    @classmethod
+    def values(cls) -> Mapping[str, Sequence[str]]:
+        """The effects, for tab completion."""
+        return {"--effects": EFFECTS.names()}
 
     @cached_property
     def others(self) -> tuple[Prompt, ...]:

@@ -1,7 +1,7 @@
 """Options of an explanation. Needs no torch."""
 
 from dataclasses import dataclass
-from typing import final
+from typing import Annotated, final
 
 from headcount.core import (
     Head,
@@ -39,7 +39,7 @@ class ExplainOptions:
     else a text."""
     known: bool = False
     """Leave out prompts of which the model prefers the rival, and count them."""
-    effects: tuple[str, ...] = ()
+    effects: Annotated[tuple[str, ...], EFFECTS] = ()
     """Effects to measure; all by default, those of a second prompt where there is one."""
     heads: tuple[str, ...] = ()
     """Heads to replace, such as dec.3.7; all by default."""

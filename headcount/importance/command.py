@@ -20,7 +20,6 @@ from headcount.commands import (
     between,
     check_no_unused_options,
     group_size,
-    one_of,
     plain_console,
     print_warnings,
     recorded,
@@ -36,7 +35,7 @@ from headcount.pages import curve_command
 class ScoreArguments(Options):
     """The scores to compute, and their options."""
 
-    methods: Annotated[tuple[str, ...], one_of(SCORES)] = Options.methods
+    methods: Annotated[tuple[str, ...], SCORES] = Options.methods
     """Scores to compute."""
 
 

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -13,6 +14,7 @@ import tyro
 from headcount.commands import Command, DeviceArguments, check_model, plain_console
 from headcount.core import InputError, check_accepted
 from headcount.corpora import check_template
+from headcount.explanation import EFFECTS
 
 if TYPE_CHECKING:
     from headcount.serve.address import Address
@@ -39,9 +41,16 @@ class Serve(DeviceArguments, Command):
     """Require the random token in the printed address."""
     chat: bool = False
     """Read texts as a user's messages in the model's chat template."""
+    effect: Annotated[str, EFFECTS] = "zero"
+    """Effect of each head alone that the page shows of a prediction."""
     template: tuple[str, ...] = ()
     """Values for the chat template as NAME=VALUE, such as enable_thinking=false; VALUE is JSON, or
     else a text."""
+
+    @classmethod
+    def values(cls) -> Mapping[str, Sequence[str]]:
+        """The effects, for tab completion."""
+        return {"--effect": EFFECTS.names()}
 
     def run(self) -> int:
         """Bind the port, load the model, print the address and answer."""
@@ -67,6 +76,7 @@ class Serve(DeviceArguments, Command):
                 trust_remote_code=self.trust_remote_code,
                 chat=self.chat,
                 template=self.template,
+                effect=self.effect,
             )
             console = plain_console()
             console.print(f"{live.loaded.name}: {live.loaded.heads}")

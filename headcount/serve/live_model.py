@@ -12,7 +12,7 @@ from typing import Any, final
 
 from headcount.core import Heads, InputError, Plan, check_unicode, name_of, parse_json
 from headcount.corpora import template_values, user_prompt
-from headcount.explanation import ExplainOptions, explain, spelled
+from headcount.explanation import EFFECTS, ExplainOptions, explain, spelled
 from headcount.measures import check_text, read_source, word_attention
 from headcount.models import Loaded, check_has_heads, check_is_loaded, load
 from headcount.pages import attention_data, report_view, sharpest
@@ -190,6 +190,7 @@ class LiveModel:
             "against": question.against,
             "value": found.record.value,
             "effects": {row.part: row.value for row in found.effects},
+            "about": EFFECTS[self.how.effects[0]].about,
             "head": found.largest,
         }
 
@@ -236,6 +237,7 @@ def open_model(
     trust_remote_code: bool = False,
     chat: bool = False,
     template: Sequence[str] = (),
+    effect: str = "zero",
 ) -> LiveModel:
     """Open what `headcount serve` is given.
 
@@ -250,12 +252,18 @@ def open_model(
         trust_remote_code: whether Python files that come with the model may run.
         chat: whether texts are a user's messages in the model's chat template.
         template: values for the template, NAME=VALUE each.
+        effect: the effect of each head that is shown, a plug-in's too.
 
     Raises:
-        InputError: if there is no such model, run and plan do not fit it, or it is asked for chats
-            and has no template.
+        InputError: if there is no such model, run and plan do not fit it, it is asked for chats
+            and has no template, or the effect needs more than a prompt.
     """
-    how = replace(ZEROED, chat=chat, template=tuple(template))
+    how = replace(ZEROED, chat=chat, template=tuple(template), effects=(effect,))
+    if more := EFFECTS[effect].needs & {"second", "looks"}:
+        raise InputError(
+            f"Expected an effect of one prompt, got {effect}, which needs {' and '.join(more)}. "
+            "Ask for it with headcount explain."
+        )
     folder = Path(name)
     run = read_run(folder) if (folder / "run.json").exists() else None
     is_pruned = run is None and (folder / PruneRecord.FILE).exists()

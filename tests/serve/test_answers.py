@@ -4,17 +4,18 @@ import base64
 import copy
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 import torch
 
-from headcount.core import InputError
-from headcount.explanation import ExplainOptions
+import headcount
+from headcount.core import InputError, PluginError
+from headcount.explanation import EFFECTS, ExplainOptions, Replacement
 from headcount.measures import word_attention
-from headcount.serve import LiveModel
-from headcount.serve.live_model import Question
+from headcount.serve import LiveModel, open_model
+from headcount.serve.live_model import ZEROED, Question
 from headcount.tap import gated
 from tests import tiny_tokenizers
 from tests.corpora.test_told import QWEN
@@ -115,6 +116,35 @@ def test_a_model_that_takes_no_messages_is_refused_before_its_page_opens(
         model = replace(model, tokenizer=tiny_tokenizers.chatting(template))
     with pytest.raises(InputError, match=message):
         LiveModel(model, how=ExplainOptions(effects=("zero",), chat=True))
+
+
+class Kept(Replacement):
+    """An effect of a plug-in that changes nothing, or fails."""
+
+    name, label, about, source = "kept", "kept", "what is lost if nothing changes", "this test"
+    fails: ClassVar[bool] = False
+
+    def outputs(self, prompt: Any, row: int) -> Any:
+        assert not self.fails, "it fails"
+        return prompt.clean[row].outputs
+
+
+def test_an_effect_of_a_plug_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    headcount.register(Kept)
+    try:
+        how = replace(ZEROED, effects=("kept",))
+        model = LiveModel(loaded("LlamaForCausalLM"), how=how)
+        asked = Question("The old dog", target=" dog")
+        found = model.effects(asked)
+        assert found["about"] == Kept.about and len(found["effects"]) == len([*model.loaded.heads])
+        assert max(map(abs, found["effects"].values())) < 1e-4
+        monkeypatch.setattr(Kept, "fails", True)
+        with pytest.raises(PluginError, match="test_answers.* to compute the effect kept, got Ass"):
+            model.effects(asked)
+    finally:
+        EFFECTS.remove("kept")
+    with pytest.raises(InputError, match="Expected an effect of one prompt, got corrupt, which ne"):
+        open_model("anything", effect="corrupt")
 
 
 @pytest.mark.parametrize("name", ["BertForMaskedLM", "LlamaForCausalLM"])

@@ -141,10 +141,10 @@ function showEffects(answer) {
   box.hidden = explained.target === null;
   frameMaps(answer?.effects ?? null);
   const of = `“${explained.target?.trim()}”${explained.against === null ? "" : ` rather than “${explained.against.trim()}”`}`;
-  if (!answer) { box.replaceChildren(h("p", { class: "hint" }, `Which heads say ${of}? Each is switched off once.`)); return; }
+  if (!answer) { box.replaceChildren(h("p", { class: "hint" }, `Which heads say ${of}? Each is replaced once.`)); return; }
   box.replaceChildren(
     h("h2", {}, `Heads that say ${of}`), largestHeads(answer.effects),
-    h("p", { class: "hint" }, `Each head was removed alone: of ${digits(answer.value)} nats, this much is lost, or won where it is negative. Blue heads, with blue frames, raise the prediction; orange ones lower it.`),
+    h("p", { class: "hint" }, `Of ${digits(answer.value)} nats, ${answer.about}, each head alone; negative numbers are won. Blue heads, with blue frames, raise the prediction; orange ones lower it.`),
   );
   if (!looking.chosen) chooseHead(answer.head);
 }

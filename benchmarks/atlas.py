@@ -24,7 +24,7 @@ from benchmarks.reactions import reactions
 from headcount import AlignmentOptions, align, load
 from headcount.atlas import About, KnownHead
 from headcount.core import encoded, write_json
-from headcount.results import TARGETS, Analysis
+from headcount.results import Analysis
 from headcount.wordtimes import WordTimes
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -183,13 +183,13 @@ def written_reactions(path: Path) -> list[str]:
 
 def measure(run: Run) -> None:
     """Run its commands, and keep what the atlas shows."""
-    made = Path(run.name)
+    made = Path("runs", run.name)
     for name, *arguments in run.made:
         subprocess.run(
             [*HEADCOUNT, name, run.model.name, *arguments, "--out", str(made)], check=True
         )
     found = replace(Analysis.read(made), examples={})  # no sentences, maps of them, translations
-    (made / TARGETS).unlink(missing_ok=True)
+    (made / "targets.txt").unlink(missing_ok=True)
     found.write(made, keep_scores=True)
     rmtree(run.folder, ignore_errors=True)
     run.folder.mkdir(parents=True)

@@ -18,8 +18,10 @@ from headcount.corpora import (
     are_chats,
     check_columns,
     check_limit,
+    check_names_judgements,
     check_reads_sound,
     image_files,
+    is_beir,
     is_data_set,
     is_treebank,
     named_columns,
@@ -31,6 +33,7 @@ from headcount.corpora import (
 from headcount.models import DeviceOptions, LoadOptions
 from headcount.tasks import (
     OPTIONS,
+    SEARCH,
     TASKS,
     TRANSCRIPTION,
     TaskOptions,
@@ -211,6 +214,9 @@ class TaskArguments(TaskOptions, ModelArguments):
         """
         may_be_folders = self._reads_images or self.task == TRANSCRIPTION
         folders = [file for file in files if may_be_folders and Path(file).is_dir()]
+        if self.task == SEARCH:
+            for file in files:
+                check_names_judgements(Path(file))
         check_data([file for file in files if file not in folders])
         for folder in folders:
             image_files(Path(folder)) if self._reads_images else read_recordings(folder)
@@ -234,6 +240,8 @@ class TaskArguments(TaskOptions, ModelArguments):
             return
         may_be_folders = self._reads_images or self.task == TRANSCRIPTION
         if may_be_folders and any(Path(file).is_dir() for file in files):
+            return
+        if self.task == SEARCH and any(is_beir(Path(file)) for file in files):
             return
         columns, roles = named_columns(self.columns), columns_of(self.task)
         data = self.given(files)

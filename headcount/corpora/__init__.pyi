@@ -106,6 +106,8 @@ from .search_data import GRADE as GRADE
 from .search_data import NEGATIVE as NEGATIVE
 from .search_data import PASSAGE as PASSAGE
 from .search_data import QUERY as QUERY
+from .search_data import check_names_judgements as check_names_judgements
+from .search_data import is_beir as is_beir
 from .search_data import read_search as read_search
 from .sentence import Clip as Clip
 from .sentence import Encoded as Encoded

@@ -49,6 +49,19 @@ def is_beir(place: Path) -> bool:
     return place.parent.name == "qrels" and (place.parent.parent / "corpus.jsonl").is_file()
 
 
+def check_names_judgements(place: Path) -> None:
+    """Check that the judgements are named, and not BEIR's folder itself.
+
+    Raises:
+        CorpusError: For such a folder; names its judgements.
+    """
+    if place.is_dir() and (found := sorted(map(str, place.glob("qrels/*.tsv")))):
+        raise CorpusError(
+            f"Expected the judgements in the folder {place}, got the folder. Name "
+            f"{' or '.join(found)}."
+        )
+
+
 def _of_beir(qrels: Path) -> Table:
     """Every judgement above 0 as a row, then every other passage without a query."""
     folder = qrels.parent.parent

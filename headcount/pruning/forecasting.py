@@ -1,8 +1,8 @@
 """Forecast: about how long each phase of a pruning will take, before any of them runs.
 
-Two batches are run, of which the first warms up. A phase takes the time of the second one, by the
-phase's number of tokens; a pass with gradients counts as three passes. Not counted are loading, the
-texts that a model writes, and the search of a budget.
+One batch is run twice, first to warm up. A phase takes the time of the second pass, by the phase's
+number of tokens; a pass with gradients counts as three passes. Not counted are loading, what is
+searched for a score (translations, passages), and the search of a budget.
 """
 
 from collections.abc import Iterator
@@ -141,7 +141,7 @@ def _unknown(dev: Task, method: Method, limit: BudgetSpec, passes: float | None)
     if limit.keep is None and limit.share is None and limit.cache is None:
         yield "the search for the number of heads"
     if dev.writes:
-        yield "the texts that the model writes"
+        yield "the searches that the score needs"
 
 
 def _trained(tuning: FinetuneConfig | None) -> float:

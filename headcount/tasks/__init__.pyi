@@ -17,6 +17,7 @@ from .language_modelling import MaskedLanguageModelling as MaskedLanguageModelli
 from .metrics import IGNORED as IGNORED
 from .options import COLUMNS as COLUMNS
 from .options import OPTIONS as OPTIONS
+from .options import SEARCH as SEARCH
 from .options import TASKS as TASKS
 from .options import TRANSCRIPTION as TRANSCRIPTION
 from .options import LikelihoodPer as LikelihoodPer

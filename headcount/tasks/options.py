@@ -204,7 +204,7 @@ _READERS = {
     "translation": read_parallel,
     "image-classification": read_labelled_images,
     "token-classification": read_word_labels,
-    "search": read_search,
+    SEARCH: read_search,
     TRANSCRIPTION: read_transcripts,
 }
 """Functions that read the data of some tasks."""

@@ -80,6 +80,18 @@ def test_it_is_refused_before_the_model_is_loaded(reported: str, weightless: Pat
     assert re.search(reported, said), said
 
 
+def test_judgements_in_the_form_of_beir_are_no_table(weightless: Path, tmp_path: Path) -> None:
+    """Their columns are those of BEIR; the folder itself has no file to read."""
+    (tmp_path / "qrels").mkdir()
+    (tmp_path / "corpus.jsonl").write_text("")
+    judged = tmp_path / "qrels" / "dev.tsv"
+    judged.write_text("query-id\tcorpus-id\tscore\nq\tp\t1\n")
+    search = ("evaluate", weightless / "bert", "--task", "search", "--data")
+    assert "can't be loaded" in headcount(*search, judged)[2]
+    status, _, errors = headcount(*search, tmp_path)
+    assert status == 2 and f"got the folder. Name {judged}." in errors
+
+
 def test_the_folders_do_not_load(weightless: Path) -> None:
     status, _, errors = headcount(*[str(each).replace("{}", str(weightless)) for each in EVALUATE])
     assert status == 2 and "can't be loaded" in errors

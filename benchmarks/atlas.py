@@ -89,13 +89,12 @@ RXNFP_FT = Model("rxnfp-ft", "rxnfp-ft", "PyPI rxnfp 0.1.0, bert_ft", "MIT")
 RXNFP_10K = Model("rxnfp-ft-10k", "rxnfp-ft-10k", "PyPI rxnfp 0.1.0, bert_ft_10k_25s", "MIT")
 DIGITS = Model("vit", "", "trained by the lines of docs/howto/vit.md", "Apache-2.0")
 
-SAMPLE = Texts("`headcount sample`", "Apache-2.0")
-PAIRS = Texts("`headcount sample`: sentences of tatoeba.org", "CC BY 2.0 FR")
-EWT = Texts("UD English-EWT, development part", "CC BY-SA 4.0")
-SPOKEN = Texts("sentences of tatoeba.org spoken by eSpeak NG", "CC BY 2.0 FR")
-READ = Texts("people, in Debian's pocketsphinx-testdata", "BSD-2-Clause")
-ATOMS = Texts("golden data set of Reaction_Data_Cleaning", "LGPL-2.1")
-IMAGES = Texts("handwritten digits of scikit-learn", "BSD-3-Clause")
+SAMPLE = Texts("our sample", "Apache-2.0")
+EWT = Texts("UD English-EWT dev", "CC BY-SA 4.0")
+SPOKEN = Texts("Tatoeba spoken by eSpeak NG", "CC BY 2.0 FR")
+READ = Texts("pocketsphinx-testdata", "BSD-2-Clause")
+ATOMS = Texts("golden reactions of Reaction_Data_Cleaning", "LGPL-2.1")
+IMAGES = Texts("scikit-learn's digits", "BSD-3-Clause")
 
 
 @dataclass(frozen=True)
@@ -122,7 +121,7 @@ GRADIENT = ("--methods", "gradient")
 RUNS = (
     Run("smollm2", SMOLLM2, SAMPLE),
     Run("minilm", MINILM, EWT),
-    Run("en-de", EN_DE, PAIRS),
+    Run("en-de", EN_DE, SAMPLE),
     Run("vit", DIGITS, IMAGES),
     Run(
         "smollm2-ewt",
@@ -144,7 +143,7 @@ RUNS = (
     Run(
         "en-de-36-sample",
         EN_DE_36,
-        PAIRS,
+        SAMPLE,
         (("analyze", "sample/sample.tsv"), (*TRANSLATION, *GRADIENT)),
     ),
     Run("en-de-36-ewt", EN_DE_36, EWT, (("analyze", "treebank.conllu", "--limit", "400"),)),

@@ -96,7 +96,7 @@ def _names(runs: Sequence[Analysis], said: Sequence[About | None]) -> list[str]:
     """Names of runs that differ: the model's, with the texts' or a number where it repeats."""
     pairs = [model_and_data(run.record) for run in runs]
     pairs = [
-        (model if about is None else about.model, data)
+        (model, data) if about is None else (about.model, about.texts)
         for (model, data), about in zip(pairs, said, strict=True)
     ]
     models = Counter(model for model, _ in pairs)

@@ -8,7 +8,7 @@ from headcount.atlas.result import About
 from headcount.core import InputError, amount
 from headcount.results import Analysis, read_run
 
-LARGEST = 1_000_000
+LARGEST = 2_000_000
 """Number of bytes of a folder, at most."""
 ENDINGS = (".json", ".parquet", ".md")
 """Endings of files that a run needs."""

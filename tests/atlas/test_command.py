@@ -189,3 +189,26 @@ def test_a_sentence_says_what_each_folder_lacks(added: Path) -> None:
     (empty := added.parent / "empty").mkdir()
     status, said, _ = headcount("check", empty)
     assert status == 1 and said.startswith("Expected a run folder, but ")
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_a_search_answers_within_a_blink(tmp_path: Path, browser: Browser, undrawn: None) -> None:
+    """Of all runs of the docs; times are printed, not judged, since machines differ."""
+    others = sorted(each.parent for each in (GALLERY.parent / "atlas").glob("*/run.json"))
+    found = write_atlas((*RUNS, *others), tmp_path)
+    assert len({model.model for model in found.models}) >= 6
+    page = browser.new_page()
+    page.goto((tmp_path / "index.html").as_uri())
+    took = page.evaluate(
+        """() => ["induction", "subject", "known head", "dec.1", ""].map((words) => {
+          document.getElementById("words").value = words;
+          const from = performance.now();
+          document.getElementById("words").dispatchEvent(new Event("input", { bubbles: true }));
+          return performance.now() - from;
+        })"""
+    )
+    print("search, ms:", [round(each, 1) for each in took])
+    assert page.inner_text("#count").startswith(
+        f"{sum(len(m.heads) for m in found.models):,} heads"
+    )

@@ -42,7 +42,7 @@ function search() {
   const runs = new Set(found.map((row) => row.run)).size;
   const first = found.length > MOST ? `, the first ${MOST} below` : "";
   field("count").textContent = found.length
-    ? `${found.length} ${found.length === 1 ? "head" : "heads"} of ${runs} ${runs === 1 ? "run" : "runs"}${first}`
+    ? `${found.length.toLocaleString("en")} ${found.length === 1 ? "head" : "heads"} of ${runs} ${runs === 1 ? "run" : "runs"}${first}`
     : "No head is found. Try fewer words, or a wider depth.";
 }
 

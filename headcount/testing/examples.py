@@ -1,5 +1,6 @@
 """The models that checks ask about: planted ones, and random ones of the same sizes."""
 
+from dataclasses import replace
 from functools import cache
 from typing import Literal
 
@@ -74,6 +75,12 @@ def made_at_random(family: Family = "gpt2", seed: int = 0) -> Known:
 def read(data: Data | Corpus | None) -> Corpus:
     """The sentences that a thing is checked on: those that are given, or our English sample."""
     return data if isinstance(data, Corpus) else Corpus(SAMPLE if data is None else data)
+
+
+def at_random_on(program: Planting, family: Family) -> Loaded:
+    """A model of random weights with what the planted model of a program reads with."""
+    model = random_model(program, family)
+    return replace(planted_model(program, family), model=model)  # type: ignore[arg-type]
 
 
 def random_model(

@@ -1,8 +1,9 @@
 """What must hold for every measure: sums that add, whatever is measured beside them, and words."""
 
+import copy
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 from pathlib import Path
@@ -13,23 +14,24 @@ from jaxtyping import Float
 
 from headcount.analysis import totals
 from headcount.core import LayerId, amount
-from headcount.corpora import Corpus
-from headcount.measures import MEASURES, REGISTRY, Sums
-from headcount.models import Loaded
+from headcount.corpora import Batches, Corpus, Sentence, take_census
+from headcount.measures import IMAGE_MEASURES, MEASURES, REGISTRY, Sums
+from headcount.models import Loaded, encoder_of
 from headcount.testing.checks import LeftOut, check, expect, expect_same
-from headcount.testing.examples import FAMILIES, at_random, made_at_random
-from headcount.testing.known import Known
+from headcount.testing.examples import FAMILIES, at_random, at_random_on
+from headcount.testing.frames import Frames, drawn_recordings
 from headcount.testing.laws import leaving_no_trace
+from headcount.testing.patches import Patches, drawn_images
 from headcount.testing.programs import Family
 from headcount.testing.sums_laws import assert_adds, assert_neutral, assert_round_trip
 from headcount.testing.wording import expect_words
-from headcount.vocabulary import TEXTS, ColumnEntry
+from headcount.vocabulary import IMAGES, SOUND, TEXTS, ColumnEntry
 
 MapTwin = Callable[[Sequence[Float[np.ndarray, "head query key"]]], Mapping[str, Sequence[float]]]
 """The measure again, as slowly as need be: a number for each head by column, of the attention maps
 of one layer, a map for each text."""
 NUM_TEXTS = 6
-"""Number of texts that are measured."""
+"""Number of texts, images or recordings that are measured."""
 
 
 @dataclass(frozen=True)
@@ -41,16 +43,17 @@ class MeasureSubject:
 
 
 def _sums(
-    given: MeasureSubject, known: Known, texts: Sequence[str], more: Sequence[type[Sums]] = ()
+    given: MeasureSubject,
+    loaded: Loaded,
+    examples: Sequence[Sentence],
+    more: Sequence[type[Sums]] = (),
 ) -> dict[LayerId, Sums]:
-    """The sums of each layer over some texts."""
-    if TEXTS not in given.measure.takes:
-        raise LeftOut("it is taken on images, of which these models read none")
+    """The sums of each layer over some examples."""
     taken = (given.measure, *(each for each in more if each is not given.measure))
-    found = totals(known.model, Corpus(list(texts)), taken).sums
+    found = totals(loaded, Corpus.from_sentences(examples), taken).sums
     its = {layer: sums for (kind, layer), sums in found.items() if kind is given.measure}
     if not its:
-        raise LeftOut("it does not apply to plain texts")
+        raise LeftOut("it does not apply to what these models read")
     return its
 
 
@@ -71,22 +74,27 @@ def _compare(found: Mapping[LayerId, Sums], other: Mapping[LayerId, Sums], what:
     return f"{amount(len(mine), 'column')} the same {what}"
 
 
-def _read(family: Family = "gpt2") -> tuple[Known, list[str]]:
+def _read(given: MeasureSubject, family: Family = "gpt2") -> tuple[Loaded, tuple[Sentence, ...]]:
+    """A random model of what the measure is taken on, and some examples."""
+    if IMAGES in given.measure.takes:
+        return at_random_on(Patches(()), "patches"), drawn_images(Patches(()), NUM_TEXTS)
+    if SOUND in given.measure.takes and TEXTS not in given.measure.takes:
+        return at_random_on(Frames(()), "frames"), drawn_recordings(NUM_TEXTS)
     known = at_random(family)
-    return known, known.written[:NUM_TEXTS]
+    return known.model, tuple(map(Sentence, known.written[:NUM_TEXTS]))
 
 
 @check("laws")
 def numbers(given: MeasureSubject) -> str:
     """It has the columns it names, each a number of every head, in decoders and encoders."""
     for family in FAMILIES:
-        known, texts = _read(family)
-        for layer, sums in _sums(given, known, texts).items():
+        loaded, examples = _read(given, family)
+        for layer, sums in _sums(given, loaded, examples).items():
             values = sums.value()
             named = given.measure.names()
             expect(tuple(values) == named, f"it has {', '.join(values)}, and names {named}")
             for name, found in values.items():
-                size = sum(head.layer_id == layer for head in known.heads)
+                size = sum(head.layer_id == layer for head in loaded.heads)
                 expect(found.shape == (size,), f"{name} is of {tuple(found.shape)}, not ({size},)")
                 expect(found.is_floating_point(), f"{name} is {found.dtype}")
                 expect(not found.isinf().any(), f"{name} is infinite: {found.tolist()}")
@@ -96,19 +104,18 @@ def numbers(given: MeasureSubject) -> str:
 @check("laws")
 def adds(given: MeasureSubject) -> str:
     """Parts add up to the whole in any order, however texts are batched and padded."""
-    known, texts = _read()
-    parts = [_sums(given, known, [each]) for each in texts]
+    loaded, examples = _read(given)
+    parts = [_sums(given, loaded, [each]) for each in examples]
     whole = {layer: reduce(add, [part[layer] for part in parts]) for layer in parts[0]}
     for layer, sums in whole.items():
         assert_adds(sums, [part[layer] for part in parts])
-    return _compare(_sums(given, known, texts), whole, "in one batch and text by text")
+    return _compare(_sums(given, loaded, examples), whole, "in one batch and one by one")
 
 
 @check("laws")
 def neutral(given: MeasureSubject) -> str:
     """A part without cases changes nothing, and its own numbers are missing, not 0."""
-    known, texts = _read()
-    for sums in _sums(given, known, texts).values():
+    for sums in _sums(given, *_read(given)).values():
         empty = {name: torch.zeros_like(each) for name, each in sums.state().items()}
         assert_neutral(sums, type(sums).of_state(empty))
     return "the sums are the same bit for bit"
@@ -117,8 +124,7 @@ def neutral(given: MeasureSubject) -> str:
 @check("laws")
 def resumes(given: MeasureSubject) -> str:
     """A state that a killed run left returns every sum bit for bit, and can be added to."""
-    known, texts = _read()
-    found = _sums(given, known, texts)
+    found = _sums(given, *_read(given))
     for sums in found.values():
         with tempfile.TemporaryDirectory() as folder:
             assert_round_trip(sums, Path(folder))
@@ -128,19 +134,23 @@ def resumes(given: MeasureSubject) -> str:
 @check("laws")
 def needs(given: MeasureSubject) -> str:
     """Its numbers are the same alone, with what it needs, and beside all of ours."""
-    known, texts = _read()
-    beside = _sums(given, known, texts, MEASURES)
-    return _compare(_sums(given, known, texts), beside, "alone and beside all of ours")
+    loaded, examples = _read(given)
+    every = IMAGE_MEASURES if IMAGES in given.measure.takes else MEASURES
+    beside = _sums(given, loaded, examples, every)
+    return _compare(_sums(given, loaded, examples), beside, "alone and beside all of ours")
 
 
 @check("laws")
 def trace(given: MeasureSubject) -> str:
     """The model's outputs, weights, hooks and modes are afterwards as they were before."""
-    known, texts = made_at_random(), _read()[1]
-    inputs = next(iter(known.task().batches())).inputs
-    with leaving_no_trace(known.model.model, dict(inputs)):
-        _sums(given, known, texts)
-    return f"{len(known.model.model.state_dict())} weights and all outputs are the same bit for bit"
+    loaded, examples = _read(given)
+    loaded = replace(loaded, model=copy.deepcopy(loaded.model))
+    corpus = Corpus.from_sentences(examples)
+    encoder = encoder_of(loaded, corpus)
+    batch = next(iter(Batches(corpus, encoder, take_census(corpus, encoder))))
+    with leaving_no_trace(loaded.model, batch.inputs):
+        _sums(given, loaded, examples)
+    return f"{len(loaded.model.state_dict())} weights and all outputs are the same bit for bit"
 
 
 @check("truth")
@@ -148,13 +158,15 @@ def twin(given: MeasureSubject) -> str:
     """The numbers are those of the slow twin on the stock model's attention maps."""
     if given.twin is None:
         raise LeftOut("no twin was given")
-    known, texts = _read()
-    found = _values(_sums(given, known, texts))
-    maps = [_maps(known.model, each) for each in texts]
+    loaded, examples = _read(given)
+    if TEXTS not in given.measure.takes:
+        raise LeftOut("a twin reads maps of texts")
+    found = _values(_sums(given, loaded, examples))
+    maps = [_maps(loaded, each.text) for each in examples]
     slow = [given.twin([each[layer] for each in maps]) for layer in range(len(maps[0]))]
     for name, numbers in found.items():
         expected = np.concatenate([np.asarray(each[name], float) for each in slow])
-        names = [f"{name} of {head}" for head in known.heads]
+        names = [f"{name} of {head}" for head in loaded.heads]
         expect_same(numbers, expected, "by the twin", names)
     return f"{amount(len(found), 'column')} the same by the twin"
 

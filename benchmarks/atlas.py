@@ -116,7 +116,7 @@ class Run:
 
 TRANSLATION = ("importance", "--task", "translation", "--data", "pairs.tsv", *("--limit", "100"))
 HEARD = ("importance", "--task", "transcription", "--methods", "gradient", "--data")
-MASKED = ("importance", "--task", "masked-lm", "--data", "reactions.txt", *("--limit", "100"))
+MASKED = ("importance", "--task", "masked-lm", "--data", "reactions.txt", *("--limit", "40"))
 GRADIENT = ("--methods", "gradient")
 RUNS = (
     Run("smollm2", SMOLLM2, SAMPLE),
@@ -130,7 +130,6 @@ RUNS = (
         (
             ("analyze", "treebank.conllu", "--limit", "400"),
             ("importance", "--task", "causal-lm", "--data", "ewt.txt", *GRADIENT),
-            ("skills", "--lengths", "400", "--needles", "1", "--again", "4", "--draws", "1"),
         ),
     ),
     Run("minilm-sample", MINILM, SAMPLE, (("analyze", "sample/sample.conllu"),)),
@@ -146,8 +145,8 @@ RUNS = (
         SAMPLE,
         (("analyze", "sample/sample.tsv"), (*TRANSLATION, *GRADIENT)),
     ),
-    Run("en-de-36-ewt", EN_DE_36, EWT, (("analyze", "treebank.conllu", "--limit", "400"),)),
-    Run("whisper-spoken", WHISPER, SPOKEN, (("analyze", "spoken"), (*HEARD, "spoken"))),
+    Run("en-de-36-ewt", EN_DE_36, EWT, (("analyze", "treebank.conllu", "--limit", "120"),)),
+    Run("whisper-spoken", WHISPER, SPOKEN, (("analyze", "spoken"),)),
     Run("whisper-read", WHISPER, READ, (("analyze", "read"), (*HEARD, "read"))),
     Run("rxnmapper", RXNMAPPER, ATOMS, (("analyze", "reactions.txt"),)),
     Run("rxnfp", RXNFP, ATOMS, (("analyze", "reactions.txt"), (*MASKED, *GRADIENT))),
@@ -171,12 +170,12 @@ def lay_out(given: Arguments) -> None:
         Path("read").symlink_to(given.recordings.resolve())
     Path("reactions.txt").write_text("\n".join(written_reactions(given.data / REACTIONS)), "utf-8")
     spoken = ["-m", "benchmarks.spoken", "spoken", str((given.data / SENTENCES).resolve())]
-    subprocess.run([sys.executable, *spoken, "--number", "60"], check=True)
+    subprocess.run([sys.executable, *spoken, "--number", "40"], check=True)
 
 
 def written_reactions(path: Path) -> list[str]:
-    """Every eighth reaction as SMILES."""
-    corpus, _ = reactions(path, 8)
+    """Every twelfth reaction as SMILES."""
+    corpus, _ = reactions(path, 12)
     return [f"{each.text} >> {each.target}" for each in corpus]
 
 
@@ -199,7 +198,7 @@ def measure(run: Run) -> None:
 
 def mapping_head(given: Arguments) -> tuple[KnownHead, ...]:
     """The head by which the authors of rxnmapper map atoms."""
-    pairs, gold = reactions(given.data / REACTIONS, 8)
+    pairs, gold = reactions(given.data / REACTIONS, 12)
     options = AlignmentOptions(join=">>", elements="[A-Za-z[]")
     found = align(load(RXNMAPPER.name), pairs, gold, options)
     rows = [

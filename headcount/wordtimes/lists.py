@@ -72,8 +72,8 @@ def errors_of(
 class MapsOnDisk:
     """The maps of a recording, in half precision in a file that holds those of all.
 
-    An hour of speech has 0.6 GB of them in the smallest Whisper, 15 in the largest. Those of few
-    heads are read again.
+    An hour of speech has 0.5 GB of them in the smallest Whisper, which has 24 heads. Those of few
+    are read again.
 
     Args:
         file: the file, to whose end they are written.

@@ -5,7 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from headcount.importance import (
+    SCORES,
     AblationScore,
+    CausalGatesScore,
     FisherScore,
     GradientScore,
     NormScore,
@@ -31,3 +33,21 @@ def test_a_score(check: Callable[[], Outcome]) -> None:
 )
 def test_sink(check: Callable[[], Outcome]) -> None:
     check()
+
+
+@pytest.mark.slow
+@parametrize(
+    CausalGatesScore(updates=10, update_examples=4, starts=1),
+    expected_failures={
+        each: "gates are trained on examples that are drawn in their order"
+        for each in ("batches", "order")
+    },
+)
+def test_trained_gates(check: Callable[[], Outcome]) -> None:
+    check()
+
+
+def test_all_of_ours_are_checked() -> None:
+    others = (SinkScore, CausalGatesScore, AblationScore)
+    checked = (GradientScore, FisherScore, RelevanceScore, NormScore, *others)
+    assert [*SCORES.own] == [name for name in SCORES.own if SCORES[name] in checked]

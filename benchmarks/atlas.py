@@ -42,8 +42,6 @@ class Arguments:
     """Folder of treebanks, sentences and reactions."""
     models: tyro.conf.Positional[Path]
     """Folder of models, as `python -m tests.packaged` writes it."""
-    recordings: Path | None = None
-    """Folder of recordings of people, beside transcripts; without it, their run is left out."""
     only: tuple[str, ...] = ()
     """Names of runs to make again; those that are missing by default."""
 
@@ -92,7 +90,6 @@ DIGITS = Model("vit", "", "trained by the lines of docs/howto/vit.md", "Apache-2
 SAMPLE = Texts("our sample", "Apache-2.0")
 EWT = Texts("UD English-EWT dev", "CC BY-SA 4.0")
 SPOKEN = Texts("Tatoeba spoken by eSpeak NG", "CC BY 2.0 FR")
-READ = Texts("pocketsphinx-testdata", "BSD-2-Clause")
 ATOMS = Texts("golden reactions of Reaction_Data_Cleaning", "LGPL-2.1")
 IMAGES = Texts("scikit-learn's digits", "BSD-3-Clause")
 
@@ -115,7 +112,6 @@ class Run:
 
 
 TRANSLATION = ("importance", "--task", "translation", "--data", "pairs.tsv", *("--limit", "100"))
-HEARD = ("importance", "--task", "transcription", "--methods", "gradient", "--data")
 MASKED = ("importance", "--task", "masked-lm", "--data", "reactions.txt", *("--limit", "40"))
 GRADIENT = ("--methods", "gradient")
 RUNS = (
@@ -147,7 +143,6 @@ RUNS = (
     ),
     Run("en-de-36-ewt", EN_DE_36, EWT, (("analyze", "treebank.conllu", "--limit", "120"),)),
     Run("whisper-spoken", WHISPER, SPOKEN, (("analyze", "spoken"),)),
-    Run("whisper-read", WHISPER, READ, (("analyze", "read"), (*HEARD, "read"))),
     Run("rxnmapper", RXNMAPPER, ATOMS, (("analyze", "reactions.txt"),)),
     Run("rxnfp", RXNFP, ATOMS, (("analyze", "reactions.txt"), (*MASKED, *GRADIENT))),
     Run("rxnfp-ft", RXNFP_FT, ATOMS, (("analyze", "reactions.txt"),)),
@@ -166,8 +161,6 @@ def lay_out(given: Arguments) -> None:
     texts = re.findall(r"^# text = (.{40,})$", Path("treebank.conllu").read_text("utf-8"), re.M)
     Path("ewt.txt").write_text("\n".join(texts[-100:]) + "\n", "utf-8")
     Path("pairs.tsv").symlink_to("sample/sample.tsv")
-    if given.recordings:
-        Path("read").symlink_to(given.recordings.resolve())
     Path("reactions.txt").write_text("\n".join(written_reactions(given.data / REACTIONS)), "utf-8")
     spoken = ["-m", "benchmarks.spoken", "spoken", str((given.data / SENTENCES).resolve())]
     subprocess.run([sys.executable, *spoken, "--number", "40"], check=True)
@@ -254,8 +247,6 @@ def main(given: Arguments) -> None:
     lay_out(given)
     known = dict[str, tuple[KnownHead, ...]]()
     for run in RUNS:
-        if run.texts is READ and not given.recordings:
-            continue
         if run.name in given.only or not (run.folder / "run.json").exists():
             print(f"== {run.name}", flush=True)
             measure(run)
@@ -281,7 +272,6 @@ if __name__ == "__main__":
         stated,
         data=stated.data.resolve(),
         models=stated.models.resolve(),
-        recordings=stated.recordings and stated.recordings.resolve(),
     )
     with TemporaryDirectory() as folder, chdir(folder):
         main(absolute)

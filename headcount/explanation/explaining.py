@@ -130,9 +130,8 @@ def explain(
     check_has_heads(loaded)
     prompts = prompts_of(prompt, target, against, corrupt)
     reader = Reader(loaded, options)
-    cases = [reader.case(each) for each in prompts]
+    cases, unknown = [reader.case(each) for each in prompts], ""
     others = [reader.case(each) for each in _elsewhere(elsewhere, options)]
-    unknown = ""
     if options.known:
         cases, unknown = known(loaded, cases)
         others = known(loaded, others)[0] if others else others
@@ -143,12 +142,9 @@ def explain(
     found, failed = _kept(
         plan_without, lambda plan: _explained(reader, plan, given, others, progress)
     )
-    record = replace(
-        found.record,
-        signature=signed,
-        timings={"all": time.time() - begun},
-        warnings=(*filter(None, [unknown]), *found.record.warnings, *failed),
-    )
+    warned = (*filter(None, [unknown]), *found.record.warnings, *failed)
+    timings = {"all": time.time() - begun}
+    record = replace(found.record, signature=signed, timings=timings, warnings=warned)
     return replace(found, record=record)
 
 

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import final
 
 import numpy as np
@@ -100,49 +101,52 @@ def skills(
     inferred = Inferred(loaded, [*indirect_needles(asked.hay, options)], progress)
     patterns = _patterns(loaded, tokens, progress)
     scores = (needles.score, inferred.score, done.score, *patterns)
-    num = max(1, round(SHARE * len(loaded.heads)))
-    windows_BT = asked.hay.windows(min(options.lengths), WINDOWS)
-    means = mean_outputs(loaded, windows_BT) if "mean" in options.replace else None
+    measured = (asked.hay.noted, needles, inferred, done)
     named = [each for each in options.skills if each not in SKILLS]  # ours are measured anyway
     kinds = (*map(SKILL_CLASSES.find, (*named, *own)),)
-    recalls = list[RecallRow]()
-    both = (patterns[0], needles.score, inferred.score)
-    for each in (needles.asked, *inferred.asked, *done.asked):
-        beside = [one for one in both if one is not each.score]
-        if each in done.asked:
-            beside = [patterns[0]]
-        removals = Removals(loaded, each, beside, options, means, num)
-        recalls += removals.rows(partial(progress, f"{each.name} without heads"))
+    recalls = (*_recalls(loaded, asked, needles, inferred, done, patterns[0], options, progress),)
     signed = signature(loaded, texts.sha256(), **_signed(options, tasks, tokens, kinds))
     others, failed = _own(kinds, loaded, texts, options.seed)  # last, since they may change it
     record = SkillsRecord(
         signature=signed,
-        warnings=(
-            *asked.hay.noted.warnings(),
-            *needles.warnings(),
-            *inferred.warnings(),
-            *done.warnings(),
-            *failed,
-        ),
+        warnings=(*chain(*(each.warnings() for each in measured)), *failed),
         timings={"all": time.time() - begun},
         model=name_of(loaded.name),
         start=tuple(loaded.encoder().tokenizer.convert_ids_to_tokens(list(asked.hay.start))),
         first=tokens.start,
         own=tuple(each.entry() for each in kinds if each.name in {one.name for one in others}),
         null=inferred.null,
-        overlaps=tuple(overlaps(loaded.heads, (*scores, *others), num)),
+        overlaps=tuple(overlaps(loaded.heads, (*scores, *others), _best(loaded))),
     )
-    rows = tuple(head_rows(loaded.heads, scores))
-    extra = tuple(own_rows(loaded.heads, others))
-    return Skills(
-        record,
-        rows,
-        tuple(recalls),
-        tuple(needles.rows()),
-        done.rows,
-        tuple(inferred.rows()),
-        extra,
-    )
+    rows, extra = head_rows(loaded.heads, scores), own_rows(loaded.heads, others)
+    found = (*needles.rows(),), done.rows, (*inferred.rows(),)
+    return Skills(record, (*rows,), recalls, *found, (*extra,))
+
+
+def _best(loaded: Loaded) -> int:
+    """How many heads are called the best ones."""
+    return max(1, round(SHARE * len(loaded.heads)))
+
+
+def _recalls(
+    loaded: Loaded,
+    asked: Needles,
+    needles: "Found",
+    inferred: Inferred,
+    done: "FewShot",
+    copying: Score,
+    options: SkillOptions,
+    progress: Progress,
+) -> Iterator[RecallRow]:
+    """How much each kind of prompt needs its best heads, beside those of other scores."""
+    windows_BT = asked.hay.windows(min(options.lengths), WINDOWS)
+    means = mean_outputs(loaded, windows_BT) if "mean" in options.replace else None
+    both = (copying, needles.score, inferred.score)
+    for each in (needles.asked, *inferred.asked, *done.asked):
+        others = [one for one in both if one is not each.score]
+        beside = [copying] if each in done.asked else others
+        removals = Removals(loaded, each, beside, options, means, _best(loaded))
+        yield from removals.rows(partial(progress, f"{each.name} without heads"))
 
 
 def _own(

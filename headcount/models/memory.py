@@ -96,7 +96,7 @@ def batch_tokens(model: PreTrainedModel, max_tokens: int, graph: Anatomy | None 
     if input_device(model).type != "cpu":
         return max_tokens
     unembedding = getattr(model.get_output_embeddings(), "weight", None)
-    logits = 0 if unembedding is None else 4 * len(unembedding)
+    logits = 4 * len(unembedding) if isinstance(unembedding, torch.Tensor) else 0  # not packed
     widths = [layer.num_heads * layer.head_dim for layer in graph.layers] if graph else []
     token = logits * (4 if graph else 2) + GRAPH * model.dtype.itemsize * sum(widths)
     room = max(ROOM, WEIGHTS * model.get_memory_footprint())

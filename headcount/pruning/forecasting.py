@@ -76,7 +76,7 @@ class Forecast:
 def clock(seconds: float) -> str:
     """Minutes and seconds.
 
-    >>> clock(130)
+    >>> clock(130.0)
     '2:10'
     """
     minutes, rest = divmod(round(seconds), 60)

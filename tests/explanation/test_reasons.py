@@ -105,7 +105,7 @@ def test_a_planted_head_copies_since_another_told_it(family: Family) -> None:
     row = Row(tuple(model.encoder().tokenizer(written(bits_TK))["input_ids"]), None, ROW.readings)
     query = len(row.ids) - 1
     look = scored(model, row, [copy], query, lambda _, weights_K: int(weights_K.argmax()))[copy]
-    assert look.key == program.looked_at(planted[1], bits_TK[None], query)[0]
+    assert look.key == program.looked_at(planted[1], bits_TK[None], np.array([query]))[0, 0]
     told_TK = bits_TK[np.maximum(np.arange(query + 1) - 1, 0)]
     like_T = DECIDES * told_TK @ bits_TK[query]
     names = [*look.writers]

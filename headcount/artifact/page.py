@@ -20,7 +20,7 @@ def _pruned_answer(run: Analysis) -> str:
     if record is None:
         return ""
     lines = [f"{word}: {text}." for word, text in cost_lines(record)]
-    return " ".join([f"{units_of(record, 'pruned')}.", *lines])
+    return " ".join([_opening(record), *lines])
 
 
 def _opening(record: PruneRecord) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, reduce
 from inspect import cleandoc
-from itertools import chain
+from itertools import chain, product
 from operator import add
 from typing import Any, Literal
 
@@ -124,9 +124,10 @@ class TraitSubject:
             return tuple(Sentence(one, second=other) for one, other in sides)
         if not self.words:
             return tuple(Sentence(written(each)) for each in program.texts(number, 5))
-        rng, known = np.random.default_rng(5), [*self.tokenizer.get_vocab()][1:]
+        number_of = self.tokenizer.get_vocab()
+        rng, known = np.random.default_rng(5), sorted(number_of, key=number_of.__getitem__)[1:]
         inside = [word for word in known if self.has.get(word)]
-        others = [word for word in known if not self.has.get(word)]
+        others = [word for word in known if not self.has.get(word)] or inside
         share = SHARE[PUNCTUATION] if inside else 0.0
         texts = [
             [str(rng.choice(inside if rng.random() < share else others)) for _ in range(length)]
@@ -167,12 +168,10 @@ def classes(given: TraitSubject) -> str:
     def keys(self: Any, sides: Sides, rows: slice, queries: slice) -> Tensor:
         whole = given.trait.keys(self, sides, slice(None), slice(None))
         seen.append(whole[sides.keys.is_token_BN[:, None].expand_as(whole)])
-        parts = [
-            given.trait.keys(self, sides, slice(row, row + 1), slice(query, query + 1))
-            for row, query in ((0, 0), (len(whole) - 1, whole.shape[1] - 1))
-        ]
-        if not (torch.equal(whole[:1, :1], parts[0]) and torch.equal(whole[-1:, -1:], parts[1])):
-            differ.append("the keys of one query are others alone than among all")
+        for row, query in product({0, len(whole) - 1}, {0, 1, whole.shape[1] - 1}):
+            part = slice(row, row + 1), slice(query, query + 1)
+            if not torch.equal(whole[part], given.trait.keys(self, sides, *part)):
+                differ.append("the keys of one query are others alone than among all")
         return whole[rows, queries]
 
     asked: Any = type("Asked", (given.trait,), {"keys": keys})

@@ -177,7 +177,10 @@ def test_the_section_on_the_pruned_model(run: Analysis):
     )
     assert worse in said
     ((_, answer),) = PART.answers(run)
-    assert answer.startswith("11 of 24 heads. Worse: ") and worse in answer
+    assert (
+        answer.startswith("11 of 24 heads were pruned, chosen by fisher. Worse: ")
+        and worse in answer
+    )
     taught = lede(pruned_document(replace(run, pruned=replace(run.pruned, trained_on=3000))))
     assert "Then the model was trained for 3,000 updates with the dense one as teacher." in taught
     tables = tables_of(shown)

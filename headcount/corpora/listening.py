@@ -85,7 +85,7 @@ class SoundBar:
         self._shown = -1
 
     def show(self) -> None:
-        """Draw how far it is, if it has moved."""
+        """Report the seconds so far, if their number changed."""
         seconds, total = (round(each / 1000) for each in (self._before + self._within, self._all))
         if seconds != self._shown:
             self._shown = seconds

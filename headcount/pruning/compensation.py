@@ -217,11 +217,31 @@ def rounds(dev: Task, seed: int = 0) -> list[Task]:
         dev: the development set, which is the only part if it is small or can't be divided.
         seed: seed of the draw.
     """
-    if dev.num_examples < RACED or not dev.by_example:
+    ends = _ends(dev)
+    if not ends:
         return [dev]
     order_N = np.random.default_rng(seed).permutation(dev.num_examples)
-    ends = [dev.num_examples // share for share in (8, 4, 2)]
     return [dev.some(np.sort(each)) for each in np.split(order_N, ends)]
+
+
+def _ends(dev: Task) -> list[int]:
+    """Where all rounds but the last end, in examples; none if the set is not divided."""
+    if dev.num_examples < RACED or not dev.by_example:
+        return []
+    return [dev.num_examples // share for share in (8, 4, 2)]
+
+
+def _sizes(ways: int, num_rounds: int) -> list[int]:
+    """How many ways each round measures."""
+    return [math.ceil(ways / 2**number) for number in range(num_rounds)]
+
+
+def race_passes(stages: Compensation, dev: Task) -> float:
+    """How often a race runs the whole development set, no compensation included."""
+    ends = [0, *_ends(dev), dev.num_examples]
+    parts = np.diff(ends) / dev.num_examples
+    ways = stages.fold + len(get_args(Per)) * stages.rescale * (1 + stages.fold)
+    return float(sum((np.array(_sizes(ways, len(parts))) + 1) * parts))
 
 
 def race(
@@ -242,7 +262,7 @@ def race(
         Each way with its loss, and that of no compensation, on the examples of all its rounds. The
         best of the last round is kept if its loss is lower.
     """
-    sizes = [math.ceil(len(names) / 2**number) for number in range(len(parts))]
+    sizes = _sizes(len(names), len(parts))
     total, done, examples = sum(sizes) + len(parts), 0, 0
     sums_of: dict[str, Sums] = dict.fromkeys((_BEFORE, *names), (0.0, 0.0))
     racing, found = [*names], dict[str, StageResult]()

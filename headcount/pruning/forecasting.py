@@ -7,7 +7,6 @@ searched for a score (translations, passages), and the search of a budget.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import ceil
 from statistics import median
 from time import perf_counter
 from typing import final
@@ -18,7 +17,7 @@ import torch
 from headcount.core import InputError
 from headcount.models import Loaded
 from headcount.pruning.budget_spec import BudgetSpec
-from headcount.pruning.compensation import RACED, Compensation
+from headcount.pruning.compensation import Compensation, race_passes
 from headcount.pruning.methods.by_score import GRADIENTS
 from headcount.pruning.methods.method import Method
 from headcount.tap import evaluating, input_device
@@ -26,7 +25,7 @@ from headcount.tasks import Task, TaskSplits, check_examples_fit, drawn
 from headcount.training import FinetuneConfig
 
 PROBED = 1024
-"""Padded tokens of the batches that are timed."""
+"""Padded tokens of the batch that is timed."""
 FORMS = 3
 """Models that the certificate runs: gated, compact and reloaded."""
 
@@ -116,7 +115,7 @@ def forecast(
     passes = method.passes(heads, heads - (limit.keep if isinstance(limit.keep, int) else 0))
     choice = _trained(method.tuning) + (passes or 0) * of_sample
     is_mended = stages.fold or stages.rescale
-    races = _raced(stages, splits.dev.num_examples)
+    races = race_passes(stages, splits.dev)
     trained = _trained(stages.recovery)
     tokens: list[tuple[str, float, str]] = [
         ("dense model", of_dev + of_test, ""),
@@ -150,15 +149,6 @@ def _trained(tuning: FinetuneConfig | None) -> float:
         return 0.0
     each = GRADIENTS + tuning.is_taught
     return each * tuning.updates * tuning.batch_tokens * tuning.accumulate
-
-
-def _raced(stages: Compensation, examples: int) -> float:
-    """How often the development set is run to compare the ways to compensate."""
-    ways = stages.fold + 3 * stages.rescale * (1 + stages.fold)
-    if examples < RACED:
-        return ways + 1.0
-    parts = enumerate((1 / 8, 1 / 8, 1 / 4, 1 / 2))
-    return 1.0 + sum(ceil(ways / 2**number) * part for number, part in parts)
 
 
 def _seconds_per_token(loaded: Loaded, task: Task) -> float:

@@ -197,7 +197,7 @@ class Program(Planting):
 
     @property
     def is_causal(self) -> bool:
-        """Whether it is of a language model."""
+        """Whether tokens see only those before them, as in a language model."""
         return self.site == "decoder.self"
 
     @property

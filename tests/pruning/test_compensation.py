@@ -28,7 +28,7 @@ from headcount.pruning import (
     prune,
 )
 from headcount.pruning.before_after import evaluate_gated
-from headcount.pruning.compensation import race, recover, rounds, run_stages
+from headcount.pruning.compensation import race, race_passes, recover, rounds, run_stages
 from headcount.pruning.pipeline import control
 from headcount.pruning.reconstruction import OutputMoments, fold, output_moments, rescale
 from headcount.results import Calibration
@@ -253,6 +253,7 @@ def test_the_rounds_of_a_race_hold_each_example_once() -> None:
     many = task.some(np.arange(80) % task.num_examples)
     parts = rounds(many, seed=3)
     assert [each.num_examples for each in parts] == [10, 10, 20, 40]
+    assert race_passes(Compensation(), many) == 8 / 8 + 5 / 8 + 3 / 4 + 2 / 2, "of eight"
     ids = [each.batch(np.arange(each.num_examples)).inputs["input_ids"] for each in (many, *parts)]
     whole, *drawn = (sorted(map(str, each[:, :3].tolist())) for each in ids)
     assert sorted(sum(drawn, [])) == whole

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import ClassVar, final
 
 from headcount.core import JsonObject
-from headcount.results import Stored
+from headcount.results import ABOUT, Stored
 
 VERSION = 1
 """Version of the format; a change that breaks readers raises it."""
@@ -46,7 +46,7 @@ class KnownHead:
 class About:
     """What the person who adds a run to an atlas says of it, in a file beside the run."""
 
-    FILE: ClassVar[str] = "about.json"
+    FILE: ClassVar[str] = ABOUT
 
     model: str
     """Name by which others find the model."""

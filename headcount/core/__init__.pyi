@@ -115,6 +115,7 @@ from .memory import free_memory as free_memory
 from .memory import peak_memory as peak_memory
 from .memory import size_in_words as size_in_words
 from .moving import moved as moved
+from .moving import retired as retired
 from .options import MAX_TOKENS as MAX_TOKENS
 from .options import KernelName as KernelName
 from .options import brief_repr as brief_repr

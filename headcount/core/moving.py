@@ -1,4 +1,4 @@
-"""Names that have moved: found at their old place for one release, with a warning."""
+"""Names that have moved or are retired: found for one release, with a warning."""
 
 import warnings
 from collections.abc import Callable, Mapping
@@ -27,5 +27,27 @@ def moved(
         text = f"{module}.{name} is {home}.{name} now; the old name goes with the next release."
         warnings.warn(text, DeprecationWarning, stacklevel=2)
         return getattr(import_module(home), name)
+
+    return find
+
+
+def retired(
+    module: str, names: Mapping[str, tuple[str, Callable[[], Any]]], own: Callable[[str], Any]
+) -> Callable[[str], Any]:
+    """The `__getattr__` of a module with names that nothing replaces one by one.
+
+    Args:
+        module: Name of the module.
+        names: For each name what to use in its place, in words, and what still finds it.
+        own: Finds the other names.
+    """
+
+    def find(name: str) -> Any:
+        if name not in names:
+            return own(name)
+        instead, of_old = names[name]
+        text = f"{module}.{name} goes with the next release. {instead}"
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        return of_old()
 
     return find

@@ -13,7 +13,6 @@ from headcount.commands import (
     BesideCommand,
     CorpusArguments,
     Flat,
-    ModelArguments,
     Report,
     given,
     print_lines,
@@ -185,32 +184,38 @@ class Explain(CorpusArguments, BesideCommand["explanation.Explained"]):
         yield f"All heads, and what each effect means: {self.out / found.DOCUMENTS[0]}"
         if self.latex:
             yield from explanation.latex_rows(found).splitlines()
-        yield from after_explain(self, self.prompts, found)
+        yield from after_explain(self, found)
 
 
-def after_explain(
-    on: ModelArguments, prompts: str | None, found: "explanation.Explained"
-) -> Iterator[str]:
-    """How to ask many prompts, and of these for a circuit.
+OF_PROMPT = ("prompt", "target", "against", "corrupt", "query", "key", "at")
+OF_RUN = ("out", "overwrite", "elsewhere", "latex")
+"""Arguments of one prompt and of one run, which the next command has none of."""
+OF_HEADS = ("heads", "each_position", "backups")
+"""Arguments on single heads, which a circuit of all heads has no use for."""
+
+
+def after_explain(on: Explain, found: "explanation.Explained") -> Iterator[str]:
+    """How to ask many prompts, and of these for a circuit, with the options of this run.
 
     Args:
         on: arguments of the explanation.
-        prompts: the file or task of its prompts; None for a prompt of its own.
         found: what was measured.
     """
-    if found.lacks_blank and prompts is None:
+    shared = {
+        name: value for name, value in given(on, Explain).items() if name not in OF_PROMPT + OF_RUN
+    }
+    if found.lacks_blank and on.prompts is None:
         row = found.unlikely[0]
         yield "Next: ask for the word behind the prompt, with a leading blank:"
         rival = ["--against", row.against] if row.against else []
         more = ["--target", f" {row.target}", *rival, "--out", "BLANK"]
-        shared = given(on, ModelArguments)
         yield f"  {command('explain', [on.model, row.prompt], shared, *more)}"
     if not found.is_split:
         yield "Next: ask many prompts like this, for intervals (FILE holds one a line, as JSON):"
-        more = ["--prompts", "FILE", "--out", "MANY"]
-    elif not found.areas and prompts is not None:
+        shared["prompts"] = "FILE"
+        yield f"  {command('explain', [on.model], shared, '--out', 'MANY')}"
+    elif not found.areas and on.prompts is not None:
         yield "Next: see how few heads are enough:"
-        more = ["--prompts", prompts, "--circuit", "--out", "CIRCUIT"]
-    else:
-        return
-    yield f"  {command('explain', [on.model], given(on, ModelArguments), *more)}"
+        shared = {name: value for name, value in shared.items() if name not in OF_HEADS}
+        shared |= {"circuit": True}
+        yield f"  {command('explain', [on.model], shared, '--out', 'CIRCUIT')}"

@@ -1,5 +1,19 @@
 """Importance: what a head is worth by each of the scores, and by measured ablation."""
 
+from typing import Literal
+
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from headcount.core import retired
+
+_own, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__ = retired(
+    __name__,
+    {
+        "MethodName": (
+            "Write str: plug-ins add scores, and SCORES has all names.",
+            lambda: Literal[tuple(_own("SCORES"))],
+        )
+    },
+    _own,
+)

@@ -2,4 +2,16 @@
 
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from headcount.core import retired
+
+_own, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__ = retired(
+    __name__,
+    {
+        "check_budget": (
+            "Make a BudgetSpec: it checks itself.",
+            lambda: _own("BudgetSpec"),
+        )
+    },
+    _own,
+)

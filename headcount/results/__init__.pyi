@@ -8,6 +8,7 @@ from .certificate import LAPSED as LAPSED
 from .certificate import Certificate as Certificate
 from .certificate import Comparison as Comparison
 from .certificate import weights_sha256 as weights_sha256
+from .claiming import ABOUT as ABOUT
 from .claiming import PAPER as PAPER
 from .claiming import check_same_model as check_same_model
 from .claiming import check_same_scores as check_same_scores

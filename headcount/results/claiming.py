@@ -39,6 +39,8 @@ STATE = ("measuring-", "null-", "targets", "sweep", "translations")
 PAPER = "paper"
 """Folder of what a paper needs of a run."""
 FOLDERS = ("state", "figures", PAPER, "other", CURVE)
+ABOUT = "about.json"
+"""File beside a run that a person writes, for an atlas: a new run leaves it there."""
 
 
 def claim(folder: Path, policy: ResumePolicy) -> None:
@@ -96,7 +98,7 @@ def _present(folder: Path, state: Path, ours: Iterable[str], words: tuple[str, s
     check_is_folder(folder)
     remove_leftovers(folder, {*ours}.__contains__)
     remove_leftovers(state)
-    present = {path.name for path in entries(folder)}
+    present = {path.name for path in entries(folder)} - {ABOUT}
     if foreign := present - {*our_files(), *FOLDERS}:
         raise InputError(
             f"{folder} holds files that {words[0]} ({', '.join(sorted(foreign)[:3])}). Name a new "

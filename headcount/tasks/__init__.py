@@ -1,5 +1,19 @@
 """Tasks: what quality means. One file a task, and each is data, a loss and a score."""
 
+from typing import Literal
+
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from headcount.core import retired
+
+_own, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__ = retired(
+    __name__,
+    {
+        "TaskName": (
+            "Write str: plug-ins add tasks, and TASKS has all names.",
+            lambda: Literal[tuple(_own("TASKS"))],
+        )
+    },
+    _own,
+)

@@ -3,6 +3,9 @@
 import shlex
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -13,6 +16,9 @@ from headcount.commands.arguments import recorded
 from headcount.commands.command_line import parse
 from headcount.core import Head
 from headcount.corpora import HowRead
+from headcount.explanation import Explained
+from headcount.explanation.command import Explain, after_explain
+from headcount.explanation.options import ExplainOptions
 from headcount.importance.command import after_importance
 from headcount.pages import curve_command
 from headcount.pruning.command import Curve, TrialArguments, after_curve
@@ -214,3 +220,32 @@ def test_the_commands_print_what_to_do_next(bert: Path, data: list[Path], tmp_pa
     status, output, errors = headcount(*words, "--no-scores", "--limit", 3)
     assert status == 0, errors
     assert "Next:" not in output, "a curve without scores says nothing about them"
+
+
+def explained(**facts: object) -> Any:
+    """What a proposal reads of an explanation."""
+    known = {"lacks_blank": False, "is_split": False, "areas": (), **facts}
+    return Mock(spec=Explained, **known)
+
+
+def test_after_a_prompt_the_next_commands_measure_the_same_effects() -> None:
+    how = ExplainOptions(effects=("zero", "mean"), at="last", first=True, draws=2)
+    on = Explain("my gpt", "A dog", "ran", out=Path("out"), overwrite=True, how=how)
+    row = SimpleNamespace(prompt="A dog", target="ran", against="sat")
+    blank, many = commands([*after_explain(on, explained(lacks_blank=True, unlikely=(row,)))])
+    assert isinstance(blank, Explain) and isinstance(many, Explain)
+    assert (blank.prompt, blank.target, blank.against) == ("A dog", " ran", "sat")
+    assert (many.prompts, many.prompt, many.target) == ("FILE", None, None)
+    kept = ExplainOptions(effects=("zero", "mean"), first=True, draws=2)
+    assert blank.how == many.how == kept and not many.overwrite
+
+
+def test_after_many_prompts_the_circuit_reads_the_same_columns() -> None:
+    how = ExplainOptions(effects=("zero",), heads=("dec.0.1",), backups=2)
+    columns = ("prompt=asked", "prompt.target=said")
+    on = Explain("gpt", prompts="my file.csv", columns=columns, out=Path("out"), how=how)
+    (circuit,) = commands([*after_explain(on, explained(is_split=True))])
+    assert isinstance(circuit, Explain)
+    assert (circuit.prompts, circuit.columns) == ("my file.csv", columns)
+    assert circuit.how == ExplainOptions(effects=("zero",), circuit=True)
+    assert not [*after_explain(on, explained(is_split=True, areas=(1,)))]

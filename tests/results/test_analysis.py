@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from headcount.core import Heads, HeadTable, ResumePolicy
+from headcount.core import Heads, HeadTable, InputError, ResumePolicy
 from headcount.results import (
+    ABOUT,
     PROFILE_COLUMNS,
     Analysis,
     Counts,
@@ -49,6 +50,16 @@ def with_importance(folder: Path) -> Path:
 def test_importance_is_one_of_our_files(tmp_path: Path):
     assert "importance.json" in our_files()
     claim(with_importance(tmp_path), ResumePolicy.OVERWRITE)
+
+
+def test_what_a_person_says_of_a_run_stays_beside_the_next_one(tmp_path: Path):
+    folder = with_importance(tmp_path)
+    (folder / ABOUT).write_text("{}")
+    with pytest.raises(InputError, match="--overwrite"):
+        claim(folder, ResumePolicy.REFUSE)
+    claim(folder, ResumePolicy.OVERWRITE)
+    analysis().recorded({"overwrite": True}).write(folder)
+    assert (folder / ABOUT).exists()
 
 
 def test_a_new_run_removes_the_importance_of_an_earlier_one(tmp_path: Path):

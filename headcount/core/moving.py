@@ -3,7 +3,9 @@
 import warnings
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, Literal
+
+from headcount.core.registry import Registry
 
 
 def moved(
@@ -32,22 +34,24 @@ def moved(
 
 
 def retired(
-    module: str, names: Mapping[str, tuple[str, Callable[[], Any]]], own: Callable[[str], Any]
+    module: str, names: Mapping[str, tuple[str, str]], own: Callable[[str], Any]
 ) -> Callable[[str], Any]:
-    """The `__getattr__` of a module with names that nothing replaces one by one.
+    """The `__getattr__` of a module with names for which others of it are used now.
 
     Args:
         module: Name of the module.
-        names: For each name what to use in its place, in words, and what still finds it.
+        names: For each old name the present one, and what to do, in words. Where the present one is
+            a registry, the old one was the type of its names.
         own: Finds the other names.
     """
 
     def find(name: str) -> Any:
         if name not in names:
             return own(name)
-        instead, of_old = names[name]
-        text = f"{module}.{name} goes with the next release. {instead}"
+        present, advice = names[name]
+        text = f"{module}.{name} goes with the next release. {advice}"
         warnings.warn(text, DeprecationWarning, stacklevel=2)
-        return of_old()
+        found = own(present)
+        return Literal[tuple(found)] if isinstance(found, Registry) else found
 
     return find

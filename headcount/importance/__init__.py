@@ -1,7 +1,5 @@
 """Importance: what a head is worth by each of the scores, and by measured ablation."""
 
-from typing import Literal
-
 import lazy_loader
 
 from headcount.core import retired
@@ -9,11 +7,6 @@ from headcount.core import retired
 _own, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 __getattr__ = retired(
     __name__,
-    {
-        "MethodName": (
-            "Write str: plug-ins add scores, and SCORES has all names.",
-            lambda: Literal[tuple(_own("SCORES"))],
-        )
-    },
+    {"MethodName": ("SCORES", "Write str: plug-ins add scores, and SCORES has all names.")},
     _own,
 )

@@ -7,11 +7,6 @@ from headcount.core import retired
 _own, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 __getattr__ = retired(
     __name__,
-    {
-        "check_budget": (
-            "Make a BudgetSpec: it checks itself.",
-            lambda: _own("BudgetSpec"),
-        )
-    },
+    {"check_budget": ("BudgetSpec", "Make a BudgetSpec: it checks itself.")},
     _own,
 )

@@ -1,7 +1,5 @@
 """Tasks: what quality means. One file a task, and each is data, a loss and a score."""
 
-from typing import Literal
-
 import lazy_loader
 
 from headcount.core import retired
@@ -9,11 +7,6 @@ from headcount.core import retired
 _own, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 __getattr__ = retired(
     __name__,
-    {
-        "TaskName": (
-            "Write str: plug-ins add tasks, and TASKS has all names.",
-            lambda: Literal[tuple(_own("TASKS"))],
-        )
-    },
+    {"TaskName": ("TASKS", "Write str: plug-ins add tasks, and TASKS has all names.")},
     _own,
 )

@@ -1,4 +1,4 @@
-"""A set for search out of plain text: a sentence is the query, the rest of its paragraph is found.
+"""A set for search out of plain text: a sentence is the query, what stands around it is found.
 
 python benchmarks/search_set.py wiki.train.tokens OUT
 
@@ -14,11 +14,11 @@ import numpy as np
 import pandas as pd
 import tyro
 
-SIZES = {"train": 600, "dev": 300, "test": 600}
-"""Number of queries of each set."""
+SIZES = {"train": (800, 800), "dev": (250, 500), "test": (2000, 2000)}
+"""Number of queries and of passages of each set; the passages of its queries are among them."""
 
-PASSAGES = 1000
-"""Number of passages of each set, those of its queries included."""
+WORDS = 8
+"""Least number of words of a query."""
 
 
 def main(text: tyro.conf.Positional[Path], out: tyro.conf.Positional[Path], seed: int = 0) -> None:
@@ -37,9 +37,9 @@ def main(text: tyro.conf.Positional[Path], out: tyro.conf.Positional[Path], seed
             articles[-1].append(_plain(line))
     order = generator.permutation(len(articles)).tolist()
     out.mkdir(parents=True, exist_ok=True)
-    for (name, most), part in zip(SIZES.items(), np.array_split(order, 3), strict=True):
+    for (name, (most, size)), part in zip(SIZES.items(), np.array_split(order, 3), strict=True):
         rows = [_row(each) for article in part for each in articles[article] if _is_long(each)]
-        drawn = [rows[index] for index in generator.permutation(len(rows))[:PASSAGES].tolist()]
+        drawn = [rows[index] for index in generator.permutation(len(rows))[:size].tolist()]
         table = pd.DataFrame(drawn, columns=["query", "passage"])
         table.loc[most:, "query"] = ""  # only searched
         table.to_csv(out / f"{name}.tsv", sep="\t", index=False)
@@ -57,13 +57,15 @@ def _sentences(paragraph: str) -> list[str]:
 
 
 def _is_long(paragraph: str) -> bool:
-    return len(_sentences(paragraph)) > 2
+    """Whether a paragraph has a query of some words, which no other text shares, and a rest."""
+    sentences = _sentences(paragraph)
+    return len(sentences) > 2 and len(sentences[1].split()) >= WORDS
 
 
 def _row(paragraph: str) -> tuple[str, str]:
-    """The second sentence of a paragraph, and the paragraph without it."""
+    """The second sentence of a paragraph, and the sentences around it, three at most."""
     first, query, *others = _sentences(paragraph)
-    return query, " ".join([first, *others])
+    return query, " ".join([first, *others[:2]])
 
 
 if __name__ == "__main__":

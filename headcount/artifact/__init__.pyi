@@ -9,6 +9,7 @@ from .making import add_speed as add_speed
 from .making import is_plain as is_plain
 from .making import save_compact as save_compact
 from .making import save_pruned as save_pruned
+from .making import write_page as write_page
 from .saving import save as save
 from .staging import FINETUNED as FINETUNED
 from .staging import Format as Format

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from headcount import numbers
-from headcount.artifact.verdict import loading, units_of, verdict_table
+from headcount.artifact.verdict import finding, load_it, units_of, verdict_facts
 from headcount.core import (
     Block,
     Code,
@@ -38,18 +38,20 @@ def head_card(record: PruneRecord) -> Document:
     return Document(
         f"{record.model}, {units_of(record, 'kept')} kept",
         (
-            verdict_table(record),
+            Text(finding(record), "lede"),
+            verdict_facts(record),
+            *load_it(record),
             *_about(record),
-            *_heads(record),
             *measured_blocks(record),
         ),
     ).ending(record.warnings, str(record.signature or ""))
 
 
 def measured_blocks(record: PruneRecord) -> Iterator[Block]:
-    """Every number before and after, what the certificate compared, roles, and speed."""
+    """Every number before and after, the pruned heads, the certificate, roles, and speed."""
     yield from _numbers(record, "test", "test set")
     yield from _numbers(record, "dev", "development set")
+    yield from _heads(record)
     yield from _stages(record)
     yield from _equality(record)
     yield from _functions(record)
@@ -74,8 +76,10 @@ def _about(record: PruneRecord) -> Iterator[Block]:
             "model as teacher; budget, scores and compensation refer to the model before this "
             "training"
         )
-    yield Text(f"{made}. Loads with headcount, or without it:")
-    yield from map(Code, ["headcount.load(folder)", *loading(record)])
+    yield Text(
+        f"{made}. In the lines above, folder is the path of this folder; headcount.load reads it, "
+        "too."
+    )
 
 
 def _options(arguments: Mapping[str, Any]) -> str:
@@ -119,12 +123,16 @@ def _heads(record: PruneRecord) -> Iterator[Block]:
     """The pruned heads, and why they were pruned."""
     yield Heading("Pruned heads")
     yield Text(f"Heads are numbered as in {record.model}, from 0.")
-    rows = []
-    for site in record.heads:
-        pruned = [head for head in record.pruned if Head.parse(head).site == site]
-        kept = [head for head in record.kept if Head.parse(head).site == site]
-        rows.append([site, str(len(kept)), str(len(pruned)), ", ".join(pruned) or "none"])
-    yield Table.of(("site", "kept", "pruned", "pruned heads"), rows)
+    rows = list[tuple[str, ...]]()
+    for site, numbers_ in record.heads.items():
+        for layer, number in enumerate(numbers_):
+            gone = [name for name in record.pruned if Head.parse(name).layer_id == (site, layer)]
+            if gone:
+                kept = f"{number - len(gone)} of {number}"
+                rows.append((site, str(layer), kept, ", ".join(gone)))
+    if rows:
+        yield Text("Layers that are not in the table keep all heads.")
+    yield Table.of(("site", "layer", "kept", "pruned heads"), rows)
     yield from _neurons(record)
     yield from (Warned(each.sentence) for each in record.unlisted)
     if record.choice is not None and (named := record.choice.protected):

@@ -16,6 +16,7 @@ import transformers
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from headcount import pages
 from headcount.artifact.card import head_card
 from headcount.artifact.card_data import base_of, front_matter
 from headcount.artifact.comparing import Data, Run, compare, runner
@@ -42,6 +43,8 @@ from headcount.tap import ROOM, SampleRun, input_device, is_spread, sample_runs
 
 CARD = "README.md"
 """Name of the head card."""
+PAGE = "report.html"
+"""Name of the page that shows it."""
 
 
 def save_compact(
@@ -221,9 +224,21 @@ def save_pruned(
 
 
 def write_head_card(folder: Path, record: PruneRecord) -> None:
-    """Write the card and, last, the record."""
-    write_readable(folder / CARD, front_matter(record) + head_card(record).markdown())
+    """Write the card, the same as a page and, last, the record."""
+    card = head_card(record)
+    write_readable(folder / CARD, front_matter(record) + card.markdown())
+    write_readable(folder / PAGE, pages.document_page(card, record=record))
     record.write(folder)
+
+
+def write_page(folder: Path) -> Path:
+    """Write card and page of a pruned model again, and return the page.
+
+    Raises:
+        InputError: if the folder holds no pruned model.
+    """
+    write_head_card(folder, PruneRecord.read(folder))
+    return folder / PAGE
 
 
 def add_speed(folder: Path, speed: Speed) -> None:

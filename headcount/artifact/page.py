@@ -8,8 +8,15 @@ from typing import final
 
 from headcount import numbers
 from headcount.artifact.card import measured_blocks
-from headcount.artifact.verdict import cost_lines, loading, units_of, verdict_lines
-from headcount.core import Code, Document, Heading, Text, Warned
+from headcount.artifact.verdict import (
+    cost_lines,
+    finding,
+    is_measured,
+    load_it,
+    units_of,
+    verdict_facts,
+)
+from headcount.core import Block, Document, Heading, Text, Warned
 from headcount.pages import Keeping, PagePart, kept_table
 from headcount.results import Analysis, PruneRecord, pruned_warnings
 
@@ -46,9 +53,17 @@ def _pruned(run: Analysis) -> tuple[Keeping, ...]:
 class _PrunedPart(PagePart):
     """What was pruned at which loss, and the heads that are kept."""
 
+    def first(self, run: Analysis) -> tuple[str, tuple[Block, ...]]:
+        """How much smaller, faster and worse the pruned model is, if all of that was measured."""
+        record = run.pruned
+        if record is None or not is_measured(record):
+            return super().first(run)
+        return finding(record), (verdict_facts(record), *load_it(record))
+
     def answers(self, run: Analysis) -> Iterable[tuple[str, str]]:
         """How many heads were pruned at which loss."""
-        return (("Pruned", _pruned_answer(run)),)
+        told = run.pruned is not None and is_measured(run.pruned)
+        return () if told else (("Pruned", _pruned_answer(run)),)
 
     def keepings(self, run: Analysis) -> Iterable[Keeping]:
         """The heads that the pruned model keeps."""
@@ -63,12 +78,12 @@ def pruned_document(run: Analysis) -> Document | None:
     record = run.pruned
     if record is None:
         return None
+    opened = () if is_measured(record) else (verdict_facts(record), *load_it(record))
     return Document(
         "Before and after pruning",
         (
             Text(_opening(record), "lede"),
-            *(Text(f"{word}: {text}.", "lede") for word, text in verdict_lines(record)),
-            *map(Code, loading(record)),
+            *opened,
             *measured_blocks(record),
             Heading("Which functions survive"),
             Text("Number of heads by what leads them in the dense model."),

@@ -392,7 +392,7 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
             console.print(f"{each.stage:<31} loss {losses}  {each.verdict}")
         for word, text in artifact.verdict_lines(found):
             console.print(f"{word}: {text}")
-        console.print(f"Load it: {artifact.loading(found)[-1]}")
+        console.print(f"Load it: {artifact.loading(found)}")
         told = () if pipeline.control else (artifact.judged_on(found),)
         for name, change in found.data_sets.items():
             if name in told:

@@ -63,7 +63,7 @@ WRITTEN = "written.json"
 """File that lists the files of a model's folder: only these are deleted with the model."""
 GRAPHS = ("onnx/model.onnx*", "onnx/encoder.onnx*", "onnx/decoder.onnx*")
 """Patterns of the graphs of `headcount export`."""
-LATER = (*GRAPHS, "evaluation.json", "translations.txt", "speed.*")
+LATER = (*GRAPHS, "report.html", "evaluation.json", "translations.txt", "speed.*")
 """Patterns of files that later commands may add."""
 EARLIER = (
     *MODEL_FILES,

@@ -5,16 +5,18 @@ whether it was proved equal to what was measured, and how it is loaded.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from headcount import numbers
-from headcount.core import Table, amount
+from headcount.core import Facts, Listing, amount
 from headcount.results import DATA_SETS, METRICS, MetricChange, PruneRecord, SpeedRecord
 
 NOT_CHECKED = "Not checked"
 EMBEDDING = ("similarity", "search")
 """Tasks of models that sentence-transformers loads, too."""
+SMALL = 0.01
+"""Largest drop of a model that is as good: a share of the dense model's score."""
 
 
 def verdict_lines(record: PruneRecord) -> list[tuple[str, str]]:
@@ -54,9 +56,34 @@ def units_of(record: PruneRecord, name: Literal["kept", "pruned"]) -> str:
     return f"{said} and {number:,} of {amount(total, 'neuron')}"
 
 
-def verdict_table(record: PruneRecord) -> Table:
-    """The same lines as a table."""
-    return Table.of(("in short", ""), verdict_lines(record))
+def verdict_facts(record: PruneRecord) -> Facts:
+    """The same lines, for documents."""
+    return Facts(tuple(verdict_lines(record)))
+
+
+def is_measured(record: PruneRecord) -> bool:
+    """Whether size, speed and score are known, and whether it is equal to what was measured."""
+    is_checked = _checked(record)[0] != NOT_CHECKED
+    return None not in (record.size, record.speed, judged_on(record)) and is_checked
+
+
+def finding(record: PruneRecord) -> str:
+    """What pruning brought and cost, in a sentence.
+
+    Args:
+        record: The record of a pruned model.
+    """
+    gains = list[str]()
+    if (size := record.size) is not None and size.pruned < size.dense:
+        gains.append(f"{numbers.percent(1 - size.share)} smaller")
+    if record.speed is not None and record.speed.cases[0].speedup.low > 1:
+        gains.append(f"{record.speed.cases[0].speedup.value:.2f} times as fast")
+    said = f"The pruned model is {' and '.join(gains)}"
+    if not gains:
+        said = f"The pruned model keeps {units_of(record, 'kept')}"
+    if (key := judged_on(record)) is None:
+        return f"{said}."
+    return f"{said}{_ENDS[_word(record.data_sets[key].score)]}."
 
 
 def _size(record: PruneRecord) -> Iterator[tuple[str, str]]:
@@ -107,12 +134,31 @@ def _score(record: PruneRecord) -> Iterator[tuple[str, str]]:
     yield _word(found.score), f"{_change(found.score)}, {examples}"
 
 
+_GOOD, _NO_LOSS, _WORSE, _BETTER, _UNTESTED = (
+    "As good",
+    "No loss found",
+    "Worse",
+    "Better",
+    "Score",
+)
+_ENDS: Mapping[str, str] = {
+    _GOOD: f", and as good within {numbers.percent(SMALL, 0)}",
+    _NO_LOSS: ", and no loss was found",
+    _WORSE: ", but worse",
+    _BETTER: ", and better",
+    _UNTESTED: "",
+}
+
+
 def _word(score: MetricChange) -> str:
+    """What the interval says; a model is as good if it excludes a drop of more than `SMALL`."""
     if score.low > 0:
-        return "Worse"
+        return _WORSE
     if score.high < 0:
-        return "Better"
-    return "No loss found" if math.isfinite(score.low) else "Score"
+        return _BETTER
+    if not math.isfinite(score.low):
+        return _UNTESTED
+    return _GOOD if score.high <= SMALL * abs(score.before) else _NO_LOSS
 
 
 def _change(score: MetricChange) -> str:
@@ -124,22 +170,82 @@ def _change(score: MetricChange) -> str:
 
 
 def _checked(record: PruneRecord) -> tuple[str, str]:
-    """What the certificate proves."""
-    compared = [each for each in record.comparisons if each.is_with_gated]
-    if not compared:
+    """What the certificate proves: every form is equal to another one, and some to the gated."""
+    compared = record.comparisons
+    if not any(each.is_with_gated for each in compared):
         return NOT_CHECKED, "the weights have changed since the heads were removed"
-    forms = numbers.listed([each.what.partition(" and ")[0] for each in compared])
-    share, number = max((each.share, each.sentences) for each in compared)
+    forms = " = ".join(["gated", *(each.what.partition(" and ")[0] for each in compared)])
+    share, number = (
+        max(each.share for each in compared),
+        max(each.sentences for each in compared),
+    )
     to = f"to {share:.0e} of the largest output" if share else "exactly"
     on = amount(number, "example") if number else "made-up inputs"
-    verb = "equals" if len(compared) == 1 else "equal"
-    return "Checked", f"the {forms} model {verb} the gated one {to}, on {on}"
+    return "Checked", f"certificate: {forms} {to}, on {on}"
 
 
-def loading(record: PruneRecord) -> list[str]:
-    """Lines of Python that load the model from its folder without headcount."""
+ONNX = "ONNX and "
+"""How the comparison of an export to ONNX begins."""
+
+READERS: Mapping[str, str] = {
+    "image-classification": "AutoImageProcessor",
+    "transcription": "AutoProcessor",
+    "": "",
+}
+"""What prepares inputs of each task; of all others, a tokenizer. A plan alone names no task."""
+
+
+def loading(record: PruneRecord) -> str:
+    """The line that loads the model from its folder without headcount."""
+    listing = load_it(record)[0]
+    return listing.text.splitlines()[1].partition(" = ")[2]
+
+
+def load_it(record: PruneRecord) -> list[Listing]:
+    """Lines that load and run the model from its folder, for each package that can.
+
+    Args:
+        record: The record of a pruned model.
+    """
     trust = "" if record.plain else ", trust_remote_code=True"
-    lines = [f"{record.auto_class}.from_pretrained(folder{trust})"]
-    if record.data_arguments.get("task") in EMBEDDING:
-        lines.append(f"SentenceTransformer(folder{trust})")
-    return lines
+    task = str(record.data_arguments.get("task") or "")
+    reader, found = READERS.get(task, "AutoTokenizer"), list[Listing]()
+    if task in EMBEDDING:
+        found.append(
+            _listing(
+                "sentence-transformers",
+                "from sentence_transformers import SentenceTransformer",
+                f"model = SentenceTransformer(folder{trust})",
+                'embeddings = model.encode(["a text"])',
+            )
+        )
+    names = ", ".join(filter(None, (record.auto_class, reader)))
+    lines = [
+        f"from transformers import {names}",
+        f"model = {record.auto_class}.from_pretrained(folder{trust})",
+    ]
+    if reader:
+        lines.append(f"{_PREPARES[reader]} = {reader}.from_pretrained(folder)")
+    found.append(_listing("transformers", *lines))
+    is_exported = any(each.what.startswith(ONNX) for each in record.comparisons)
+    if is_exported and reader == "AutoTokenizer":
+        found.append(
+            _listing(
+                "ONNX Runtime, and the tokenizer of transformers",
+                "import onnxruntime",
+                'session = onnxruntime.InferenceSession(f"{folder}/onnx/model.onnx")',
+                'outputs = session.run(None, dict(tokenizer(["a text"], return_tensors="np")))',
+            )
+        )
+    return found
+
+
+def _listing(package: str, *lines: str) -> Listing:
+    return Listing(f"Load it with {package}", "\n".join(lines))
+
+
+_PREPARES: Mapping[str, str] = {
+    "AutoTokenizer": "tokenizer",
+    "AutoImageProcessor": "processor",
+    "AutoProcessor": "processor",
+}

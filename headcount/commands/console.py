@@ -35,6 +35,8 @@ from headcount.core import (
     Chart,
     Code,
     Document,
+    Facts,
+    Listing,
     LongRunWarning,
     Table,
     Warned,
@@ -119,6 +121,11 @@ def print_document(shown: Document, console: Console) -> None:
             print_warnings([block.text], console)
         elif isinstance(block, Code):
             print_signature(block.text, console)
+        elif isinstance(block, Facts):
+            for word, text in block.rows:
+                console.print(f"{word}: {text}", soft_wrap=True)
+        elif isinstance(block, Listing):
+            console.print(f"{block.label}:\n{block.text}", soft_wrap=True)
         elif not isinstance(block, Chart):
             console.print(block.text, soft_wrap=True)
 

@@ -29,7 +29,9 @@ from .document import Block as Block
 from .document import Chart as Chart
 from .document import Code as Code
 from .document import Document as Document
+from .document import Facts as Facts
 from .document import Heading as Heading
+from .document import Listing as Listing
 from .document import Table as Table
 from .document import Text as Text
 from .document import Warned as Warned

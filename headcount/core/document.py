@@ -177,7 +177,25 @@ class Chart:
         return self.draw()
 
 
-Block = Heading | Text | Warned | Code | Table | Chart
+@final
+@dataclass(frozen=True)
+class Facts:
+    """What somebody who decides reads first: a word, and what it means, for each fact."""
+
+    rows: tuple[tuple[str, str], ...]
+
+
+@final
+@dataclass(frozen=True)
+class Listing:
+    """Lines of Python to paste."""
+
+    label: str
+    """What they need, or do."""
+    text: str
+
+
+Block = Heading | Text | Warned | Code | Table | Chart | Facts | Listing
 
 
 @final
@@ -251,6 +269,10 @@ def _markdown(block: Block) -> str:
         shown = table([literal(each) for each in block.headers], rows, block.is_number)
         summary = f"<details><summary>{literal(block.label)}</summary>"
         return f"{summary}\n\n{shown}\n\n</details>" if block.is_detail else shown
+    if isinstance(block, Facts):
+        return _markdown(Table(("in short", ""), block.rows))
+    if isinstance(block, Listing):
+        return f"{literal(block.label)}:\n```python\n{block.text}\n```"
     if isinstance(block, Heading):
         return f"{'#' * block.level} {literal(block.text)}"
     if isinstance(block, Warned):

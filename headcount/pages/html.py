@@ -15,7 +15,7 @@ from headcount.pages.names import measures
 from headcount.pages.opening import Opening, Start, opening, starts, title_of
 from headcount.pages.sections import PageSection, heads_document, sections_of
 from headcount.pages.sentences import absent, model_and_data, nothing_sentence, nothing_words
-from headcount.results import Analysis, Result, head_rows, read_run
+from headcount.results import Analysis, Record, Result, head_rows, read_run
 from headcount.vocabulary import ROLES, TRAITS, RoleEntry, TraitEntry, kind_of_role, roles_named
 
 
@@ -245,15 +245,19 @@ def write_report(
     return path
 
 
-def document_page(document: Document, found: Result[Any] | None = None) -> str:
+def document_page(
+    document: Document, found: Result[Any] | None = None, record: Record | None = None
+) -> str:
     """The page of a document as a string.
 
     Args:
         document: what it shows.
         found: what was measured, whose record names the model and the data. Of tables of heads
             (`Result.of_heads`), the page shows every number of every head below.
+        record: the record alone, of what is no result of tables.
     """
-    model, data = model_and_data(found.record) if found else ("", "")
+    record = found.record if found else record
+    model, data = model_and_data(record) if record else ("", "")
     heads = found.of_heads if found else None
     rows = () if heads is None else head_rows(heads)
     columns = measures(rows[0].values, found.stored_columns) if found and rows else []
@@ -263,7 +267,7 @@ def document_page(document: Document, found: Result[Any] | None = None) -> str:
         scripts=("elements.js", "table.js"),
         data={},
         title=document.title,
-        by=found.record.COMMAND if found else "",
+        by=record.COMMAND if record else "",
         model=model,
         data_names=data,
         document=document,

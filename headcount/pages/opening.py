@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import final
 
 from headcount import numbers
-from headcount.core import amount
+from headcount.core import Block, amount
 from headcount.pages.kinds import Found, Leading, leading
 from headcount.pages.part import Given, page_parts
 from headcount.pages.sentences import (
@@ -160,6 +160,8 @@ class Opening:
     headline: str
     """What the model can do, if that was measured; else which heads matter most and what is lost
     without them; else what its heads look at."""
+    first: tuple[Block, ...]
+    """What stands below the headline if it is about more than heads: what pruning brought."""
     answers: tuple[tuple[str, str], ...]
     """Titled sentences on what pruning cost, what heads look at and are worth, in this order; the
     first stands before the map, the others below it."""
@@ -193,17 +195,21 @@ def opening(run: Analysis, found: Found, given: Given | None = None) -> Opening:
         ("What matters most", matter_most(run, does)),
         ("What heads look at", headline_of(run, [*found.values()])),
     ]
-    beside = list[tuple[str, str]]()
+    beside, first = list[tuple[str, str]](), tuple[Block, ...]()
     for part in page_parts():
         if own := part.headline(run):
             lines = [("What it does", own), *lines]
         beside += part.answers(run)
+        title, blocks = part.first(run)
+        if title:
+            lines, first = [("What was pruned", title), *lines], blocks
     (_, headline), *others = [line for line in lines if line[1]]
     answers = [line for line in (*beside, *others, ("Which matter", answer(run))) if line[1]]
     return Opening(
         model=run.record.model,
         shape=shape_text(run.record),
         headline=headline,
+        first=first,
         answers=tuple(answers),
         steps=next_steps(run, found, given or Given.of(run)),
         by_chance=by_chance([row.roles for row in run.null_rows or ()]),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, final
 
-from headcount.core import Document, capabilities, part
+from headcount.core import Block, Document, capabilities, part
 from headcount.results import Analysis
 from headcount.vocabulary import TEXTS, ColumnEntry, Inputs
 
@@ -77,6 +77,11 @@ class PagePart:
         """What the page says first, in place of what heads look at; empty for nothing."""
         del run
         return ""
+
+    def first(self, run: Analysis) -> tuple[str, tuple[Block, ...]]:
+        """A title before all others, and what stands below it; nothing for most runs."""
+        del run
+        return "", ()
 
     def answers(self, run: Analysis) -> Iterable[tuple[str, str]]:
         """Titled sentences for the opening; those without text are left out."""

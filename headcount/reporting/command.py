@@ -11,6 +11,7 @@ from rich.text import Text
 
 from headcount import (
     analysis,
+    artifact,
     explanation,
     importance,
     models,
@@ -72,6 +73,10 @@ class Report(Command):
             for kind in (its.result_type for its in with_variants() if its.document)
             if (self.out / kind.files()[-1]).exists()
         ]
+        if (self.out / results.PruneRecord.FILE).exists() and not written:
+            page = artifact.write_page(self.out)
+            console.print(f"Page: {page}", soft_wrap=True)
+            return 0
         has_analysis = (self.out / results.RunRecord.FILE).exists()
         if has_analysis or not written or self.pruned or self.confirm:
             check_is_run(self.out)

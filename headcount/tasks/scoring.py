@@ -8,6 +8,7 @@ from typing import Any, final
 import numpy as np
 import torch
 from sacrebleu.metrics.chrf import CHRF
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.core import (
@@ -24,7 +25,7 @@ from headcount.models import CUT, Loaded, as_loaded, batch_tokens, check_memory,
 from headcount.results import EvaluationRecord
 from headcount.statistics import rough_score
 from headcount.tap import AnyModel, evaluating, input_device, model_of
-from headcount.tasks.batch import Evaluation, Losses, TaskBatch
+from headcount.tasks.batch import Evaluation, TaskBatch
 from headcount.tasks.task import Task
 from headcount.tasks.translation import Translation
 
@@ -50,11 +51,15 @@ def evaluate(
     def of_batch(batch: TaskBatch) -> tuple[np.ndarray, ...]:
         losses = task.losses(model, batch.to(input_device(model)))
         index_E = batch.index_E.cpu().numpy()
-        _check_finite(losses, index_E, task)
+        _check_finite(losses.loss_E, index_E, task)
         numbers = losses.loss_E.double(), losses.count_E, losses.outcome_E.double()
         return index_E, *(each.cpu().numpy() for each in numbers)
 
     with evaluating(model), torch.inference_mode():
+        own = task.evaluated(model, batch_tokens(model, max_tokens), texts)
+        if own is not None:
+            _check_finite(torch.from_numpy(own.loss_N), np.arange(len(own.loss_N)), task)
+            return own
         batches = task.batches(batch_tokens(model, max_tokens))
         for index_E, *numbers in spread(of_batch, batches, "batches"):
             loss_N[index_E], count_N[index_E], outcome_N[index_E] = numbers
@@ -79,8 +84,8 @@ def check_examples_fit(loaded: Loaded, task: Task, max_tokens: int) -> None:
     check_memory(loaded, longest, task.num_examples, max_tokens, advice)
 
 
-def _check_finite(losses: Losses, index_E: np.ndarray, task: Task) -> None:
-    broken_E = ~losses.loss_E.isfinite().cpu().numpy()
+def _check_finite(loss_E: Tensor, index_E: np.ndarray, task: Task) -> None:
+    broken_E = ~loss_E.isfinite().cpu().numpy()
     if broken_E.any():
         first, origin = index_E[broken_E].min(), task.its_origin
         whose, too = (

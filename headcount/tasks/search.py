@@ -11,7 +11,8 @@ Departure: the other passages of the loss are drawn once for each query, not fro
 a query's loss does not depend on the queries beside it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, final
 
@@ -58,6 +59,10 @@ OTHERS = 3
 
 MEASURES = {"ndcg": "ndcg_cut_{}", "recall": "recall_{}", "mrr": "recip_rank"}
 """Names of trec_eval, by the metric's name in front of the number of passages."""
+
+
+Embedded = Iterator[tuple[Int[Tensor, " row"], Float[Tensor, "row width"]]]
+"""Numbers of texts and their embeddings, batch by batch."""
 
 
 @final
@@ -179,32 +184,107 @@ class Search(Task):
         """An evaluation whose outcomes are every query's measure, from a search of all passages."""
         return replace(evaluation, outcome_N=self.measured(self.found(model, max_tokens)))
 
+    def evaluated(self, model: PreTrainedModel, max_tokens: int, texts: bool) -> Evaluation:
+        """Losses, and with `texts` the measures, with each text embedded once.
+
+        Passages pass by in batches: those of the losses are held, of all others no embedding is.
+        """
+        steps = self._steps(texts)
+        with evaluating(model), torch.inference_mode():
+            query_QW = self._queried(model, max_tokens, steps)
+            held = dict[int, Tensor]()
+            needed = sorted({number for each in self._compared for number in each})
+            numbers = range(len(self._passages)) if texts else needed
+            batches = self._held(self._stream(model, numbers, max_tokens, steps), {*needed}, held)
+            found = self._first(query_QW, batches) if texts else deque(batches, maxlen=0)
+            place = {number: row for row, number in enumerate(held)}
+            held_PW = torch.stack([*held.values()])
+            compared_QC = torch.tensor([[place[each] for each in row] for row in self._compared])
+            cosine_QC = torch.einsum("qw,qcw->qc", query_QW, held_PW[compared_QC])
+            target_Q = torch.zeros(len(query_QW), dtype=torch.long, device=cosine_QC.device)
+            loss_Q = cross_entropy(SCALE * cosine_QC, target_Q, reduction="none").double()
+        outcome_Q = self.measured([*found]) if texts else np.full(self.num_examples, np.nan)
+        return Evaluation(loss_Q.cpu().numpy(), np.ones(self.num_examples, np.int64), outcome_Q)
+
+    def _steps(self, texts: bool) -> Callable[[int], None]:
+        """Reports how many queries' worth of texts was embedded so far."""
+        needed = {number for each in self._compared for number in each}
+        total = len(self._queries) + (len(self._passages) if texts else len(needed))
+        done = 0
+
+        def step(number: int) -> None:
+            nonlocal done
+            done += number
+            self.steps(done * self.num_examples // total, self.num_examples)
+
+        step(0)
+        return step
+
+    def _queried(
+        self, model: PreTrainedModel, max_tokens: int, steps: Callable[[int], None]
+    ) -> Float[Tensor, "query width"]:
+        """Embeddings of all queries, in the order of the data."""
+        rows = []
+        for index_B, unit_BW in self._embedded(model, self._queries, max_tokens):
+            rows.append((index_B, unit_BW))
+            steps(len(index_B))
+        order_Q = torch.cat([index for index, _ in rows])
+        return torch.cat([each for _, each in rows])[order_Q.argsort()]
+
+    def _stream(
+        self,
+        model: PreTrainedModel,
+        numbers: Sequence[int],
+        max_tokens: int,
+        steps: Callable[[int], None],
+    ) -> Embedded:
+        """Numbers and embeddings of some passages, batch by batch."""
+        texts = [self._passages[each] for each in numbers]
+        number_P = torch.tensor(numbers)
+        for index_B, unit_BW in self._embedded(model, texts, max_tokens):
+            yield number_P.to(index_B.device)[index_B], unit_BW
+            steps(len(index_B))
+
+    def _held(
+        self,
+        batches: Embedded,
+        needed: set[int],
+        held: dict[int, Tensor],
+    ) -> Embedded:
+        """The same batches; what is needed of them is held."""
+        for index_B, unit_BW in batches:
+            for number, unit_W in zip(index_B.tolist(), unit_BW, strict=True):
+                if number in needed:
+                    held[number] = unit_W.clone()
+            yield index_B, unit_BW
+
     def found(self, model: PreTrainedModel, max_tokens: int = MAX_TOKENS) -> list[dict[str, float]]:
         """The first passages of every query, by their numbers, with their cosines.
 
         Passages pass by in batches: of all others than the first ones, no cosine is kept.
         """
+        steps, everything = self._steps(texts=True), range(len(self._passages))
         with evaluating(model), torch.inference_mode():
-            rows = list(self._embedded(model, self._queries, max_tokens))
-            query_QW = torch.cat([each for _, each in rows])
-            order_Q = torch.cat([index for index, _ in rows])
-            best_QK = query_QW.new_full((len(query_QW), 0), 0.0)
-            number_QK = order_Q.new_zeros((len(query_QW), 0))
-            for index_B, unit_BW in self._embedded(model, self._passages, max_tokens):
-                cosines = torch.cat([best_QK, query_QW @ unit_BW.T], 1)
-                numbers = torch.cat([number_QK, index_B.expand(len(query_QW), -1)], 1)
-                best_QK, place_QK = cosines.topk(min(self._depth, cosines.shape[1]))
-                number_QK = numbers.gather(1, place_QK)
-        found = [dict[str, float]()] * len(order_Q)
-        for query, cosines, numbers in zip(
-            order_Q.tolist(), best_QK.double().tolist(), number_QK.tolist(), strict=True
-        ):
-            # Cosines that differ by rounding are equal, so that processors agree
-            found[query] = {
-                str(number): round(cosine, 6)
-                for number, cosine in zip(numbers, cosines, strict=True)
-            }
-        return found
+            query_QW = self._queried(model, max_tokens, steps)
+            return self._first(query_QW, self._stream(model, everything, max_tokens, steps))
+
+    def _first(
+        self,
+        query_QW: Float[Tensor, "query width"],
+        batches: Embedded,
+    ) -> list[dict[str, float]]:
+        best_QK = query_QW.new_full((len(query_QW), 0), 0.0)
+        number_QK = torch.zeros((len(query_QW), 0), dtype=torch.long, device=query_QW.device)
+        for index_B, unit_BW in batches:
+            cosines = torch.cat([best_QK, query_QW @ unit_BW.T], 1)
+            numbers = torch.cat([number_QK, index_B.expand(len(query_QW), -1)], 1)
+            best_QK, place_QK = cosines.topk(min(self._depth, cosines.shape[1]))
+            number_QK = numbers.gather(1, place_QK)
+        # Cosines that differ by rounding are equal, so that processors agree
+        return [
+            {str(number): round(cosine, 6) for number, cosine in zip(numbers, cosines, strict=True)}
+            for cosines, numbers in zip(best_QK.double().tolist(), number_QK.tolist(), strict=True)
+        ]
 
     def measured(self, found: Sequence[Mapping[str, float]]) -> Float[np.ndarray, " example"]:
         """The metric of every query."""
@@ -224,7 +304,7 @@ class Search(Task):
 
     def _embedded(
         self, model: PreTrainedModel, texts: Sequence[Sequence[int]], max_tokens: int
-    ) -> Iterator[tuple[Int[Tensor, " row"], Float[Tensor, "row width"]]]:
+    ) -> Embedded:
         """Numbers and embeddings of texts, batch by batch, the shortest first."""
         device = input_device(model)
         for index_B in groups(np.array([*map(len, texts)]), max_tokens):

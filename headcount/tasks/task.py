@@ -251,6 +251,18 @@ class Task(ABC):
         """An evaluation whose outcomes are those made on request: see `writes`."""
         return evaluation
 
+    def evaluated(self, model: PreTrainedModel, max_tokens: int, texts: bool) -> Evaluation | None:
+        """The evaluation of a task that reads a text once though several examples have it.
+
+        None if each example is run by itself, batch by batch.
+
+        Args:
+            model: model to run, which evaluates.
+            max_tokens: largest number of padded tokens in a batch.
+            texts: whether outcomes that are made on request are wanted, too: see `writes`.
+        """
+        del model, max_tokens, texts
+
     def resampled(self, evaluation: Evaluation) -> Resampled:
         """The score as a function of the examples drawn, for many draws from one evaluation."""
         return lambda index_DS: np.array([self.score(evaluation, index_S) for index_S in index_DS])

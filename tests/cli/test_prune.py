@@ -638,7 +638,12 @@ def test_a_size_and_a_drop(bert: Path, data: list[Path], tmp_path: Path) -> None
         assert f"| {word} " in card and literal(text) in card
     words = [word for word, _ in verdict_lines(record)]
     assert words[0] == "Smaller" and words[-1] == "Checked" and len(words) == 4
-    assert loading(record)[0] in card and f"Load it: {loading(record)[0]}\n" in output
+    assert loading(record) in card and f"Load it: {loading(record)}\n" in output
+    page = (out / "report.html").read_text()
+    assert all(f"<dt>{word}</dt>" in page for word in words)
+    (out / "report.html").unlink()
+    assert headcount("report", out)[0] == 0
+    assert (out / "report.html").read_text() == page and (out / "README.md").read_text() == card
     assert "chose nothing" in output and "(budget: size 0.97, max drop 90%)" in card
 
 

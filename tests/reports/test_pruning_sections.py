@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from headcount.artifact.page import PART, pruned_document
-from headcount.core import Chart, Document, Heading, InputError, Text, Warned
+from headcount.core import Chart, Document, Facts, Heading, InputError, Text, Warned
 from headcount.pages import render, report_view, write_report
 from headcount.pages.curves import score_curve
 from headcount.pages.kinds import NEITHER, kept_table, leading
@@ -171,11 +171,10 @@ def test_the_section_on_the_pruned_model(run: Analysis):
     shown = pruned_document(run)
     assert shown is not None
     assert lede(shown) == "11 of 24 heads were pruned, chosen by fisher."
-    said = [each.text for each in shown.blocks if isinstance(each, Text)]
-    worse = (
-        "Worse: BLEU 41.3 → 37.1 (−4.20, −7.30 to −1.10), on 89 test examples that chose nothing."
-    )
-    assert worse in said
+    (facts,) = (each for each in shown.blocks if isinstance(each, Facts))
+    cost = "BLEU 41.3 → 37.1 (−4.20, −7.30 to −1.10), on 89 test examples that chose nothing"
+    assert ("Worse", cost) in facts.rows
+    worse = f"Worse: {cost}."
     ((_, answer),) = PART.answers(run)
     assert (
         answer.startswith("11 of 24 heads were pruned, chosen by fisher. Worse: ")
@@ -218,7 +217,8 @@ def test_numbers_on_both_data_sets_and_against_the_control(run: Analysis):
     )
     shown = pruned_document(replace(run, pruned=record))
     assert shown is not None
-    said = " ".join(each.text for each in shown.blocks if isinstance(each, Text))
+    facts = [each.rows for each in shown.blocks if isinstance(each, Facts)]
+    said = " ".join(f"{word}: {text}" for word, text in facts[0])
     tables = tables_of(shown)
     assert "Worse: BLEU 41.3 → 37.1 " in said and "40.5" not in said
     on = [tables[f"Before and after, {name} set (89 examples)"] for name in ("test", "development")]

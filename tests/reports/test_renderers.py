@@ -17,6 +17,8 @@ from headcount.core import (
     Chart,
     Code,
     Document,
+    Facts,
+    Listing,
     Table,
     new_figure,
     save,
@@ -88,6 +90,10 @@ def words_of(shown: Document, most: int) -> list[str]:
         if isinstance(block, Table):
             found += [block.label] if block.is_detail else []
             found += [*block.headers, *(cell for row in block.rows for cell in row)]
+        elif isinstance(block, Facts):
+            found += [cell for row in block.rows for cell in row]
+        elif isinstance(block, Listing):
+            found += [block.label, *block.text.splitlines()]
         elif not isinstance(block, Chart):
             found.append(shortened(block.text, most) if isinstance(block, Code) else block.text)
     return list(map(squeezed, found))

@@ -92,6 +92,29 @@ def test_the_loss_is_the_cross_entropy_of_the_answer() -> None:
         assert evaluation.loss_N[number] == pytest.approx(expected, rel=1e-3)
 
 
+def test_each_text_is_read_once() -> None:
+    """An evaluation reads no passage twice, and its losses are those of batches."""
+    loaded, task, seen = bert(), Search(bert(), DATA), list[tuple[int, int]]()
+    rows = list[int]()
+    embeddings = loaded.model.get_input_embeddings()
+    hook = embeddings.register_forward_pre_hook(lambda _, args: rows.append(len(args[0])))
+    watched = task.watched(lambda done, total: seen.append((done, total)))
+    found = evaluate(loaded.model, watched, max_tokens=60, texts=True)
+    assert sum(rows) == len(task._queries) + len(task._passages)
+    rows.clear()
+    without = evaluate(loaded.model, task, max_tokens=60)
+    needed = {number for each in task._compared for number in each}
+    assert sum(rows) == len(task._queries) + len(needed)
+    hook.remove()
+    with torch.no_grad():
+        for batch in task.batches(60):
+            losses = task.losses(loaded.model, batch).loss_E.numpy()
+            for each in (found, without):
+                np.testing.assert_allclose(each.loss_N[batch.index_E], losses, rtol=1e-4)
+    assert seen[0] == (0, 7) and seen[-1] == (7, 7) and seen == sorted(seen)
+    assert np.isnan(without.outcome_N).all() and np.isfinite(found.outcome_N).all()
+
+
 def test_named_negatives_come_first() -> None:
     data = {
         "query": small.TEXTS,

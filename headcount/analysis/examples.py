@@ -278,15 +278,15 @@ def _show_relation(
     np.fill_diagonal(words_QK, -1)
     arcs, right = [], 0
     links = [*_links_of(drawn.sentence, role, label_of)]
-    for query, keys in links:
+    for query, keys, compared in links:
         if role.direction in ("head->dependent", "key->query"):
-            right += any(words_QK[key].argmax() == query for key in keys)
+            right += any(_largest(words_QK[key], compared) == query for key in keys)
             arcs += [(key, query) for key in keys]
         elif role.direction in ("head<-dependent", "key<-query"):
-            right += int(words_QK[:, query].argmax()) in keys
+            right += _largest(words_QK[:, query], compared) in keys
             arcs += [(key, query) for key in keys]
         else:
-            right += int(words_QK[query].argmax()) in keys
+            right += _largest(words_QK[query], compared) in keys
             arcs += [(query, key) for key in keys]
     if not links:
         return None
@@ -294,10 +294,15 @@ def _show_relation(
     return float(right - 2 * (len(links) - right)), caption, arcs
 
 
+def _largest(weights: np.ndarray, compared: list[int]) -> int:
+    """Label of the largest weight, of those that are compared if not all are."""
+    return compared[int(weights[compared].argmax())] if compared else int(weights.argmax())
+
+
 def _links_of(
     sentence: Sentence, role: Role, label_of: Mapping[int, int]
-) -> Iterator[tuple[int, list[int]]]:
-    """The labels of the query and the keys of each link of a role that are drawn."""
+) -> Iterator[tuple[int, list[int], list[int]]]:
+    """The labels of the query, the keys, and what is compared of each link that is drawn."""
     tree, links = sentence.tree, sentence.links
     if role.role == SYNTAX.role.name:
         arcs = zip(tree.heads, tree.relations, strict=True) if tree is not None else ()
@@ -306,4 +311,5 @@ def _links_of(
         query = label_of.get(link.query, -1)
         keys = [label_of[key] for key in link.keys if label_of.get(key, query) != query]
         if link.name == role.relation and query >= 0 and keys:
-            yield query, [*dict.fromkeys(keys)]
+            compared = sorted({label_of[word] for word in link.compared if word in label_of})
+            yield query, [*dict.fromkeys(keys)], compared

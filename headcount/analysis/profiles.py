@@ -19,6 +19,7 @@ from typing import Any, final
 import numpy as np
 import pandas as pd
 import torch
+from torch import Tensor
 
 from headcount.analysis.frames import LookedAt
 from headcount.analysis.images import PatchLayer
@@ -232,7 +233,7 @@ class _Layer:
         at_offset_O = tests.offsets[1, r].double().numpy() / max(int(cases[1]), 1)
         # Two offsets can be nearly as frequent: the better one in the second half counts
         fixed = max(float(baseline[1]), float(at_offset_O[:-2].max()))
-        habit_HO = _word_habits(tests, direction, self.is_causal)
+        habit_HO = _word_habits(*tests.habit(r, d), direction, self.is_causal)
         return Cells(
             ClusteredRates(gain.rate_H + baseline[1], gain.error_H, gain.units),
             chance=fixed,
@@ -292,11 +293,10 @@ def _position_nulls(looks: Looks, traits: Traits) -> np.ndarray:
     return ratio(found, traits.cases.numpy()[..., None])
 
 
-def _word_habits(tests: RelationTests, direction: str, is_causal: bool) -> np.ndarray:
+def _word_habits(looks: Tensor, words: Tensor, direction: str, is_causal: bool) -> np.ndarray:
     """How often each head looks at each offset head - dependent that exists: [head, offset]."""
     is_column = direction == "head<-dependent"
-    looks_HO = tests.looks[:, int(is_column)].double().numpy()
-    pairs_O = tests.words.double().numpy()
+    looks_HO, pairs_O = looks.double().numpy(), words.double().numpy()
     # A column's far words are after the word in a causal model, a row's before it
     before, after = pairs_O[-2], pairs_O[-1]
     far = (after if is_column else before) if is_causal else before + after

@@ -194,7 +194,11 @@ class Reading:
     def link_words(self) -> dict[str, LinkWords]:
         """What every kind of link is called."""
         known = self.corpus.link_words
-        return {name: known.get(name, words_of_link(name)) for name in self.census.links}
+        names = self.census.links
+        found = {name: known.get(name, words_of_link(name)) for name in names}
+        for name in names[len(names) - self.census.num_narrowed :]:
+            found[name] = replace(found[name], candidate=found[name].candidate or "candidate")
+        return found
 
     def timed(self, name: str, step: Callable[[], Any]) -> Any:
         """What a step returns, whose seconds are kept."""

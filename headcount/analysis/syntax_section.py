@@ -303,6 +303,8 @@ def _abouts(links: Mapping[str, LinkWords]) -> list[str]:
     found = []
     for name, each in links.items():
         parts = [each.about.rstrip("."), each.source, f"from {each.origin}" if each.origin else ""]
+        if each.candidate:
+            parts.append(f"a key is compared with every {each.candidate}, not with every word")
         if said := "; ".join(filter(None, parts)):
             found.append(f"{name}: {said}.")
     return found

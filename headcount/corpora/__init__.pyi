@@ -2,6 +2,7 @@ from .batching import TOKEN_TYPES as TOKEN_TYPES
 from .batching import Arcs as Arcs
 from .batching import Batch as Batch
 from .batching import Batches as Batches
+from .batching import LinkFields as LinkFields
 from .batching import Movable as Movable
 from .batching import Tokens as Tokens
 from .batching import check_batch_sizes as check_batch_sizes

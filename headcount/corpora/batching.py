@@ -21,7 +21,7 @@ from headcount.corpora.encoder import EncodedPair
 from headcount.corpora.frequencies import Frequencies
 from headcount.corpora.halves import FIRST_HALF, NO_HALF, SECOND_HALF, Halves, RowUnits, numbered
 from headcount.corpora.image_encoder import AnyEncoder
-from headcount.corpora.sentence import NO_WORD, Encoded, Sentence
+from headcount.corpora.sentence import NO_WORD, Encoded, Link, Sentence
 from headcount.corpora.spelling import PunctuationTable
 
 T = TypeVar("T")
@@ -108,6 +108,27 @@ class Tokens(Movable):
 
 @final
 @dataclass(frozen=True, eq=False)
+class LinkFields(Movable):
+    """The words that are compared for links that name their candidates, see `Link.compared`."""
+
+    sentence_F: Int64[Tensor, " field"]
+    """Row in the batch."""
+    word_FW: Int64[Tensor, "field word"]
+    """Word indices in order; `NO_WORD` is padding."""
+    query_F: Int64[Tensor, " field"]
+    """Place of the query in its field."""
+    kind_F: Int64[Tensor, " field"]
+    """Index of the link's name among those that name candidates."""
+    arc_K: Int64[Tensor, " key"]
+    """Arc to each key."""
+    field_K: Int64[Tensor, " key"]
+    """Its field."""
+    key_K: Int64[Tensor, " key"]
+    """Its place in the field."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
 class Arcs(Movable):
     """The dependency arcs of a batch, without root arcs, and the links, an arc for each key."""
 
@@ -127,6 +148,18 @@ class Arcs(Movable):
     """Number of words that no other word governs."""
     link_A: Int64[Tensor, " arc"] | None = None
     """Number of the link that each arc is part of, from 0 on; None if each is one of its own."""
+    num_narrowed: int = 0
+    """Number of kinds of links that name their candidates; they are the last relations."""
+    fields: LinkFields | None = None
+    """The words that are compared for these; None if the batch has no such link."""
+
+    @cached_property
+    def offset_A(self) -> Int64[Tensor, " arc"]:
+        """Offset head - dependent of each arc in words, or in words of its field."""
+        offset_A, its = self.head_A - self.dependent_A, self.fields
+        if its is None:
+            return offset_A
+        return offset_A.index_copy(0, its.arc_K, its.key_K - its.query_F[its.field_K])
 
 
 @final
@@ -358,7 +391,7 @@ def _arcs(pairs: Sequence[EncodedPair], census: Census) -> Arcs:
     relations = {name: index for index, name in enumerate(census.relations)}
     kinds = {name: index for index, name in enumerate(census.links, start=len(relations))}
     found: list[tuple[int, int, int, int, bool, int]] = []
-    num_roots = num_links = 0
+    num_roots, num_links, narrowed = 0, 0, list[tuple[int, int, int, Link]]()
     for row, pair in enumerate(pairs):
         for dependent, head, relation in pair.arcs():
             num_roots += head < 0
@@ -368,12 +401,38 @@ def _arcs(pairs: Sequence[EncodedPair], census: Census) -> Arcs:
                 num_links += 1
         for link in pair.links():
             offset, kind = census.link_offsets.get(link.name), kinds[link.name]
+            if link.candidates:
+                first = len(names) - census.num_narrowed
+                narrowed.append((row, kind - first, len(found), link))
             for key in link.keys:
-                is_baseline = key - link.query == offset
+                is_baseline = link.offset(key) == offset
                 found.append((row, link.query, key, kind, is_baseline, num_links))
             num_links += 1
     arcs_6A = torch.tensor(found, dtype=torch.int64).reshape(-1, 6).T.contiguous()
     sentence_A, dependent_A, head_A, relation_A, is_baseline_A, link_A = arcs_6A.unbind()
     ends = sentence_A, dependent_A, head_A
     several = link_A if num_links < len(link_A) else None
-    return Arcs(*ends, relation_A, is_baseline_A.bool(), len(names), num_roots, several)
+    fields, count = _fields(narrowed), census.num_narrowed
+    numbers = len(names), num_roots
+    return Arcs(*ends, relation_A, is_baseline_A.bool(), *numbers, several, count, fields)
+
+
+def _fields(found: Sequence[tuple[int, int, int, Link]]) -> LinkFields | None:
+    """The fields of links, each with its row, the number of its name, and its first arc."""
+    if not found:
+        return None
+    rows, kinds, firsts, links = zip(*found, strict=True)
+    fields = [link.compared for link in links]
+    keys = [
+        (first + number, place, its.index(key))
+        for place, (first, its, link) in enumerate(zip(firsts, fields, links, strict=True))
+        for number, key in enumerate(link.keys)
+    ]
+    queries = [its.index(link.query) for its, link in zip(fields, links, strict=True)]
+    return LinkFields(
+        torch.tensor(rows),
+        torch.from_numpy(padded(fields, NO_WORD)),
+        torch.tensor(queries),
+        torch.tensor(kinds),
+        *torch.tensor(keys).T.contiguous().unbind(),
+    )

@@ -120,9 +120,11 @@ class Census:
     parts: tuple[int, ...] = ()
     """Number of sentences of each part of the corpus."""
     links: tuple[str, ...] = ()
-    """Names of all links, sorted."""
+    """Names of all links, sorted; those that name their candidates are the last."""
+    num_narrowed: int = 0
+    """Number of names of links that name their candidates."""
     link_offsets: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Most frequent offset key - query of each, as `baseline_offsets`; any key counts."""
+    """Most frequent `Link.offset` of a key of each, as `baseline_offsets`; any key counts."""
     links_sha256: str | None = None
     """Hash of all links with their texts; None without links."""
 
@@ -282,6 +284,10 @@ class _Totals:
     """Offsets of the links of each name; empty ones if the first half has none."""
     links: int = 0
     """Sum of the hashes of the sentences' links."""
+    narrowed: set[str] = field(default_factory=set[str])
+    """Names of links with candidates."""
+    open: set[str] = field(default_factory=set[str])
+    """Names of links without."""
 
     def add(self, other: "_Totals") -> None:
         """Add the totals of other pieces, or of another run of sentences of a piece."""
@@ -299,13 +305,24 @@ class _Totals:
             for name, counts in others.items():
                 mine.setdefault(name, Counter()).update(counts)
         self.links += other.links
+        self.narrowed |= other.narrowed
+        self.open |= other.open
         self.text_hashes = np.union1d(self.text_hashes, other.text_hashes)[:MOST_TEXTS]
         self.noted += other.noted
         self.total += other.total
         self.parts |= other.parts
 
     def census(self, encoder: AnyEncoder, sha256: str | None) -> Census:
-        """The counts of the whole, whose hash is that of its files or else of its sentences."""
+        """The counts of the whole, whose hash is that of its files or else of its sentences.
+
+        Raises:
+            CorpusError: if some links of a name have candidates and others have none.
+        """
+        if mixed := sorted(self.narrowed & self.open):
+            raise CorpusError(
+                f"Expected candidates with every link of {mixed[0]} or with none, got both. Give "
+                "all words as candidates where any can be looked at."
+            )
         num_sentences = self.counts.sentences
         return Census(
             counts=self.counts,
@@ -324,7 +341,8 @@ class _Totals:
             noted=self.noted,
             text_hashes=self.text_hashes,
             parts=tuple(each for _, each in sorted(self.parts.items())) or (num_sentences,),
-            links=tuple(sorted(self.link_offsets)),
+            links=(*sorted(self.open), *sorted(self.narrowed)),
+            num_narrowed=len(self.narrowed),
             link_offsets=_most_frequent(self.link_offsets),
             links_sha256=hash_of_stream(self.links) if self.link_offsets else None,
         )
@@ -368,6 +386,8 @@ def _totals(number: int, sentences: Sequence[Sentence], pairs: Sequence[EncodedP
         Noted.of([*sources, *targets]),
         link_offsets=link_offsets,
         links=sum(number_of_links(each) for each in sentences if each.links),
+        narrowed={link.name for each in sentences for link in each.links if link.candidates},
+        open={link.name for each in sentences for link in each.links if not link.candidates},
     )
 
 
@@ -420,7 +440,7 @@ def _add_link_offsets(offsets: dict[str, Counter[int]], pairs: Iterable[EncodedP
     """Count the offsets from the query of every link to each of its keys, by name."""
     for pair in pairs:
         for link in pair.links():
-            offsets[link.name].update(key - link.query for key in link.keys)
+            offsets[link.name].update(map(link.offset, link.keys))
 
 
 def with_baselines(census: Census, corpus: Corpus, encoder: AnyEncoder, halves: Halves) -> Census:
@@ -442,7 +462,7 @@ def with_baselines(census: Census, corpus: Corpus, encoder: AnyEncoder, halves: 
                     offsets.setdefault(relation, Counter())[head - word] += 1
             for link in pair.links():
                 if max(link.words) in first:
-                    link_offsets[link.name].update(key - link.query for key in link.keys)
+                    link_offsets[link.name].update(map(link.offset, link.keys))
     found, of_links = _most_frequent(offsets), _most_frequent(link_offsets)
     return replace(census, baseline_offsets=found, link_offsets=of_links)
 

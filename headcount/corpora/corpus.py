@@ -358,7 +358,9 @@ def number_of(sentence: Sentence) -> int:
 
 def number_of_links(sentence: Sentence) -> int:
     """The hash of a sentence's links as a number, of which sums are taken."""
-    said = repr((sentence.text, sentence.words, sentence.links)).encode()
+    among = [link.candidates for link in sentence.links]
+    parts = (sentence.text, sentence.words, sentence.links, *([among] if any(among) else ()))
+    said = repr(parts).encode()
     return int.from_bytes(hashlib.sha256(said).digest(), "big")
 
 

@@ -94,7 +94,8 @@ class EncodedPair:
             here = tuple(key for key in link.keys if key in present)
             words = link.words if self.source.is_measured is not None else (link.query, *here)
             if link.query in present and here and max(words) in measured:
-                yield replace(link, keys=here)
+                among = tuple(word for word in link.candidates if word in present)
+                yield replace(link, keys=here, candidates=among)
 
     @cached_property
     def _links(self) -> list[Link]:
@@ -102,8 +103,11 @@ class EncodedPair:
         place, found = self.source.place, list[Link]()
         for link in self.sentence.links:
             query = place(link.query)
-            keys = dict.fromkeys(place(key) for key in link.keys if place(key) != query)
-            found += [replace(link, query=query, keys=(*keys,))] if keys else []
+            keys, among = (
+                (*dict.fromkeys(place(word) for word in words if place(word) != query),)
+                for words in (link.keys, link.compared)
+            )
+            found += [replace(link, query=query, keys=keys, candidates=among)] if keys else []
         return found
 
     @property

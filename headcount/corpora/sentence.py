@@ -11,7 +11,7 @@ their pieces in common, and nothing can tell them apart.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain, compress, pairwise
 from pathlib import Path
 from typing import TypeVar, final
@@ -55,6 +55,8 @@ class Link:
     """0-based index of the word from which a head looks."""
     keys: tuple[int, ...]
     """Indices of the words that are right."""
+    candidates: tuple[int, ...] = field(default=(), repr=False)
+    """Indices of the words among which a key is chosen; every word if there are none."""
 
     def __post_init__(self) -> None:
         if not self.name or self.name == ALL or not self.keys:
@@ -68,6 +70,20 @@ class Link:
     def words(self) -> tuple[int, ...]:
         """The query and the keys."""
         return self.query, *self.keys
+
+    @property
+    def compared(self) -> tuple[int, ...]:
+        """The query, the keys and the candidates in order; empty if all words are compared."""
+        return (*sorted({*self.words, *self.candidates}),) if self.candidates else ()
+
+    def offset(self, key: int) -> int:
+        """How far a key is behind the query: in words, or only in those that are compared.
+
+        >>> Link("subject", 4, (1,)).offset(1), Link("subject", 4, (1,), (1, 3)).offset(1)
+        (-3, -2)
+        """
+        words = self.compared
+        return words.index(key) - words.index(self.query) if words else key - self.query
 
 
 @final

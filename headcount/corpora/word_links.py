@@ -13,6 +13,8 @@ A relation of one's own is a function of a sentence, or a `Relation` with words 
 
     headcount.Corpus("train.conllu", links=Negation)
 
+A third part of what is found, a sequence of words, narrows the words that are compared.
+
 A text without words is split into words, signs and endings such as 's. A span of words counts by
 its head word: that of the tree, or without one the last word before its first preposition, relative
 pronoun or comma.
@@ -22,6 +24,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import cleandoc, isclass
+from itertools import chain
 from typing import Any, ClassVar, final
 
 from headcount.core import (
@@ -40,8 +43,10 @@ from headcount.vocabulary import LinkWords, words_of_link
 
 Word = int | range
 """A word by its 0-based index, or a span of words, which counts by its head word."""
-Found = Link | tuple[Word, Word | Sequence[Word]]
-"""A link, or a query with its key or keys, any of which is right."""
+Words = Word | Sequence[Word]
+Found = Link | tuple[Word, Words] | tuple[Word, Words, Words]
+"""A link, or a query with its key or keys, any of which is right, and the words among which a key
+is chosen, if not all words are."""
 
 
 class Relation(ABC):
@@ -54,6 +59,8 @@ class Relation(ABC):
     """Noun of the word that looks, e.g. "verb"."""
     key: ClassVar[str] = ""
     """Noun of the words that are right, e.g. "negation"; the name if it is empty."""
+    candidate: ClassVar[str] = ""
+    """Noun of the words among which a key is chosen, e.g. "noun", if links name them."""
     source: ClassVar[str] = ""
     """Paper that describes the relation."""
     needs_tree: ClassVar[bool] = False
@@ -108,18 +115,26 @@ class LinkSource:
         if isinstance(found, Link):
             link = found
         else:
-            pair: Any = found if isinstance(found, tuple) and len(found) == 2 else (None, None)
-            query, keys = pair
-            several = [*keys] if isinstance(keys, list | tuple | set) else [keys]
-            if not all(isinstance(each, int | range) for each in (query, *several)):
+            is_link = isinstance(found, tuple) and len(found) in (2, 3)
+            parts: Any = [_several(each) for each in found] if is_link else [[None]]
+            if not all(isinstance(each, int | range) for each in chain(*parts)):
                 raise InputError(
-                    f"Expected a link of {self.name} to be a pair of words' numbers, (query, key) "
-                    f"or (query, keys), got {found!r:.80}. {REPAIR}"
+                    f"Expected a link of {self.name} to be words' numbers, (query, key) or (query, "
+                    f"keys) or (query, keys, candidates), got {found!r:.80}. {REPAIR}"
                 )
-            words = [head_word(each, sentence) for each in (query, *several)]
-            link = Link(self.name, words[0], tuple(words[1:]))
+            link = _link_of(self.name, parts, sentence)
         check_link(link, sentence)
         return link
+
+
+def _several(words: Any) -> list[Any]:
+    return [*words] if isinstance(words, list | tuple | set) else [words]
+
+
+def _link_of(name: str, parts: Sequence[Sequence[Word]], sentence: Sentence) -> Link:
+    """A link of a query, keys and candidates; those that are not words are left to `check_link`."""
+    [query], keys, *among = ([head_word(word, sentence) for word in part] for part in parts)
+    return Link(name, query, (*keys,), *((*each,) for each in among))
 
 
 def link_sources(given: Links | Sequence[Links]) -> list[LinkSource]:
@@ -155,7 +170,8 @@ def _source(given: Links) -> LinkSource:
         origin = RELATIONS.origin_of(kind)
         about = cleandoc(kind.__doc__ or "").partition("\n")[0]
         key = relation.key or words_of_link(name).key
-        words = LinkWords(relation.query, key, about, relation.source, str(origin))
+        names = relation.query, key, about, relation.source, str(origin), relation.candidate
+        words = LinkWords(*names)
         return LinkSource(name, relation.links, words, origin, relation.needs_tree)
     if not callable(relation):
         raise InputError(
@@ -218,7 +234,7 @@ def check_link(link: Link, sentence: Sentence) -> None:
         InputError: if one is not.
     """
     count = len(sentence.words or ())
-    for word in link.words:
+    for word in (*link.words, *link.candidates):
         if not isinstance(word, int) or not 0 <= word < count:
             raise InputError(
                 f"{sentence.origin}: expected a link {link.name} between words 0 to {count - 1}, "
@@ -237,7 +253,8 @@ def are_links(cell: object) -> bool:
 def links_of_rows(cell: object, sentence: Sentence) -> Sentence:
     """A sentence with the links of a row's field: dicts with `name`, `query` and `keys`.
 
-    A query and each key is a word's number from 0, or a span [FIRST, LAST].
+    A query, each key and each of `candidates`, which may be left out, is a word's number from 0, or
+    a span [FIRST, LAST].
 
     Raises:
         CorpusError: if the field holds something else.
@@ -246,9 +263,8 @@ def links_of_rows(cell: object, sentence: Sentence) -> Sentence:
     for each in cell if isinstance(cell, list | tuple) else [cell]:
         try:
             assert isinstance(each, Mapping)
-            keys = each["keys"] if isinstance(each["keys"], list | tuple) else [each["keys"]]
-            words = [head_word(_word(word), sentence) for word in (each["query"], *keys)]
-            link = Link(str(each["name"]), words[0], tuple(words[1:]))
+            parts = [[each["query"]], _several(each["keys"]), _several(each.get("candidates", []))]
+            link = _link_of(str(each["name"]), [[*map(_word, part)] for part in parts], sentence)
             check_link(link, sentence)
         except (AssertionError, KeyError, TypeError, ValueError) as error:
             why = f" ({error})" if isinstance(error, InputError) else ""

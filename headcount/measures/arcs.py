@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from headcount.corpora import Arcs, Tokens
+from headcount.measures.link_fields import NUM_DIRECTIONS, FieldRows
 from headcount.tap import Block, moved
 from headcount.vocabulary import DIRECTIONS
 
@@ -54,6 +55,7 @@ class Words:
 
     def _of_rows(self, rows: slice) -> "_Rows":
         word_BN, num_tokens = self.tokens.word_BN[rows], self.tokens.word_BN.shape[1]
+        fields = self.arcs.fields
         token_BN = torch.arange(num_tokens, device=word_BN.device).expand_as(word_BN)
         is_wordless_BN, index_BN = word_BN < 0, word_BN.clamp_min(0)
         first_BW = word_BN.new_full((len(word_BN), self.num_words), num_tokens)
@@ -76,6 +78,7 @@ class Words:
             (is_wordless_BN & (num_later_N > 0)).nonzero(as_tuple=True),
             *self._arcs_of(rows, first_BW),
             *self._near(first_BW, self.is_measured_BN[rows]),
+            fields and FieldRows.of(fields, rows, first_BW),
         )
 
     def _near(
@@ -129,6 +132,8 @@ class _Rows:
     near_OV: Int64[Tensor, "offset single"]
     """First piece of the word at each offset up to `REACH`; its own first piece, whose weight is
     hidden, if there is none."""
+    fields: FieldRows | None
+    """The fields of links that name their candidates."""
 
 
 @final
@@ -143,11 +148,13 @@ class ArcHits:
 
     def __init__(self, words: Words, num_heads: int, with_looks: bool = False) -> None:
         self._words, self._with_looks = words, with_looks
+        num_sides = 2 + NUM_DIRECTIONS * words.arcs.num_narrowed
         self.looks: Int64[Tensor, "head side offset"] = words.tokens.word_BN.new_zeros(
-            num_heads, 2, 2 * REACH + 2
+            num_heads, num_sides, 2 * REACH + 2
         )
         """Number of words whose largest weight is at each offset from -`REACH` to `REACH`, and
-        farther away (the last): of the word's row, and of its column."""
+        farther away (the last): of the word's row, and of its column; then those of the fields of
+        each kind of links, in every direction (`FieldLooks.counted`)."""
         shape = (len(DIRECTIONS), len(words.arcs.head_A), num_heads)
         self._hits_DAH = words.tokens.word_BN.new_zeros(shape, dtype=torch.bool)
         self._parts: dict[int, list[Tensor]] = {}
@@ -168,7 +175,12 @@ class ArcHits:
         if self._with_looks:
             maps = (weights, weights.transpose(2, 3))
             looks = [_looks(*each, rows) for each in zip(maps, largest, strict=True)]
-            self.looks[block.heads] += torch.stack(looks, 1)
+            self.looks[block.heads, :2] += torch.stack(looks, 1)
+        if rows.fields is not None:
+            found = rows.fields.largest(weights, _HIDDEN)
+            self._hits_DAH[:, rows.fields.arc_K, block.heads] = found.hits()
+            num_kinds = self._words.arcs.num_narrowed
+            self.looks[block.heads, 2:] += found.counted(num_kinds, REACH)
 
     def hits(self) -> Bool[Tensor, "arc head direction"]:
         """Whether each head predicts each arc, in each of `DIRECTIONS`."""

@@ -2,7 +2,8 @@
 
 Measures see an arc for each key of a link. A link is found if one of its arcs is, in any direction:
 the query looks most at one of its keys, or one of its keys looks most at the query. A fixed offset
-finds it if some key stands there. A dependency arc is a link of its own.
+finds it if some key stands there. A dependency arc is a link of its own. Where links name their
+candidates, see `link_fields`.
 """
 
 from dataclasses import dataclass

@@ -7,7 +7,8 @@ accuracy to beat is that of this offset or of the second half's own best one, wh
 A head that looks at fixed offsets finds relations, too. Its habit $\rho_h(o)$ is how often it looks
 at an offset in words (its own excluded) that exists, and $\sum_o N(o) \rho_h(o) / \sum_o N(o)$ its
 accuracy by position alone on a relation with N(o) arcs at offset o. For `head<-dependent`, the
-habit is that of columns.
+habit is that of columns. For links that name their candidates, offsets and habits are those of
+their fields, see `link_fields`.
 
 References: Voita et al. (2019), section 5.2, https://arxiv.org/abs/1905.09418; Clark et al. (2019),
 section 4.2, https://arxiv.org/abs/1906.04341
@@ -22,6 +23,7 @@ from torch import Tensor
 
 from headcount.corpora import NO_HALF, SECOND_HALF, Arcs
 from headcount.measures.arcs import REACH
+from headcount.measures.link_fields import NUM_DIRECTIONS, field_words
 from headcount.measures.links import Linked
 from headcount.measures.looks import around, far
 from headcount.measures.reductions import Attention, Sides
@@ -30,6 +32,8 @@ from headcount.measures.units import Groups, Moments, Slots, counts
 from headcount.tap import Reduction
 
 WIDTH = 2 * REACH + 1
+FROM_HEAD, COLUMN = 1, 2
+"""Places of `head->dependent` and of `head<-dependent` in `DIRECTIONS`."""
 
 
 @final
@@ -49,9 +53,11 @@ class RelationTests(Sums):
     offsets: Int[Tensor, "half relation offset"]
     """Number of arcs at each offset head - dependent up to `REACH`, then below and above."""
     looks: Int[Tensor, "head side bin"]
-    """Number of words that look most at the word at each offset, and farther away (the last)."""
-    words: Int[Tensor, " offset"]
-    """Number of words that have a word at each offset; then, of pairs farther before and after."""
+    """Number of words that look most at the word at each offset, and farther away (the last): of
+    rows and of columns, then in the fields of each kind of links by direction."""
+    words: Int[Tensor, "place offset"]
+    """Number of words that have a word at each offset; then, of pairs farther before and after: of
+    all words, then in the fields of each kind of links, of its queries and of its keys."""
     further: Int[Tensor, "half relation kind"]
     """Number of further keys of links that have several, see `links`."""
 
@@ -87,6 +93,20 @@ class RelationTests(Sums):
         """Number of arcs or links of each relation in each half."""
         return self.offsets.sum(-1) - self.further[..., 0]
 
+    def habit(self, relation: int, direction: int) -> tuple[Tensor, Tensor]:
+        """Where words look that may be an arc's, [head, bin], and how many could look there.
+
+        Args:
+            relation: index of the relation.
+            direction: index into `DIRECTIONS`.
+        """
+        num_narrowed = (len(self.words) - 1) // 2
+        kind = relation - (self.hits.shape[1] - num_narrowed)
+        if kind < 0:
+            return self.looks[:, int(direction == COLUMN)], self.words[0]
+        side, place = 2 + NUM_DIRECTIONS * kind + direction, 1 + 2 * kind + (direction == FROM_HEAD)
+        return self.looks[:, side], self.words[place]
+
     def moments_of(self, direction: int) -> Moments:
         """The moments of one direction, by relation and head."""
         return self.moments.of_columns(slice(direction, None, self.hits.shape[-1]))
@@ -109,7 +129,7 @@ class _Arcs:
     """The links of one relation in one unit of the second half."""
     baseline: Int[Tensor, "half relation"]
     offsets: Int[Tensor, "half relation offset"]
-    words: Int[Tensor, " offset"]
+    words: Int[Tensor, "place offset"]
     further: Int[Tensor, "half relation kind"]
 
 
@@ -136,7 +156,7 @@ def _of(sides: Sides) -> _Arcs:
         Groups(slot_G, relation_G, size_G, num_relations),
         baseline.view(3, -1)[:2],
         _offsets(arcs, bin_A),
-        _words(sides),
+        torch.cat([_words(sides)[None], field_words(arcs, REACH)]),
         linked.further(bin_A, 3 * num_relations).view(3, num_relations, -1)[:2],
     )
 
@@ -157,7 +177,7 @@ def _halves_of_links(sides: Sides, arcs: Arcs) -> tuple[Int[Tensor, " link"], In
 
 
 def _offsets(arcs: Arcs, half_A: Tensor) -> Int[Tensor, "half relation offset"]:
-    bin_A = (arcs.head_A - arcs.dependent_A + REACH).clamp(-1, WIDTH)
+    bin_A = (arcs.offset_A + REACH).clamp(-1, WIDTH)
     bin_A = torch.where(bin_A < 0, WIDTH, bin_A + (bin_A == WIDTH))
     size = 3 * arcs.num_relations * (WIDTH + 2)
     found = counts(half_A * (WIDTH + 2) + bin_A, size)

@@ -51,7 +51,8 @@ class Syntactic(Sums):
     correct: Float[Tensor, "relation head direction"]
     """Number of arcs that each head predicts correctly, in each of `DIRECTIONS`."""
     offsets: Int[Tensor, "relation offset"]
-    """Number of arcs at each offset head - dependent in words; offset 0 is in the middle."""
+    """Number of arcs at each offset head - dependent in words, or in words of a link's field;
+    offset 0 is in the middle."""
     roots: Int[Tensor, ""]
     """Number of words without a head."""
     further: Int[Tensor, "relation kind"]
@@ -143,7 +144,7 @@ def _offsets_roots_further(sides: Sides) -> tuple[Tensor, Tensor, Tensor]:
     assert arcs is not None and words is not None
     reach = words.num_words - 1
     width = 2 * reach + 1
-    bin_A = arcs.relation_A * width + arcs.head_A - arcs.dependent_A + reach
+    bin_A = arcs.relation_A * width + arcs.offset_A + reach
     offsets = counts(bin_A, arcs.num_relations * width).view(arcs.num_relations, width)
     further = sides.once(Linked.of).further(arcs.relation_A, arcs.num_relations)
     return offsets, torch.tensor(arcs.num_roots, device=offsets.device), further

@@ -123,7 +123,7 @@ def found(given: RelationSubject) -> str:
 
 def _fixed(given: RelationSubject) -> tuple[int, float]:
     """The most frequent offset of a key from its query, and the share of links that have it."""
-    found = [{key - link.query for key in link.keys} for _, link in _linked(given)]
+    found = [{*map(link.offset, link.keys)} for _, link in _linked(given)]
     ((offset, number),) = Counter(chain.from_iterable(found)).most_common(1)
     return offset, number / len(found)
 

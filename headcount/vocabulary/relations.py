@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final
 
+from headcount.core import omitted
+
 ALL = "all"
 """Name of all relations together, with roots."""
 
@@ -42,6 +44,8 @@ class LinkWords:
     """Paper that describes them."""
     origin: str = ""
     """Where they are from: a plug-in with its version, or a file's column."""
+    candidate: str = omitted("")
+    """Noun of the words among which a key is chosen; empty if these are all words."""
 
 
 def words_of_link(name: str) -> LinkWords:

@@ -127,7 +127,7 @@ def test_a_span_counts_by_its_head_word() -> None:
     [
         ((3, 4), "expected a link bad between words 0 to 3, got 4"),
         ((3, []), "no key"),
-        (3, "a pair of words' numbers, .*, got 3"),
+        (3, "words' numbers, .*, got 3"),
         (Link("x", -1, (2,)), "got -1"),
     ],
 )

@@ -10,6 +10,9 @@ from .making import is_plain as is_plain
 from .making import save_compact as save_compact
 from .making import save_pruned as save_pruned
 from .making import write_page as write_page
+from .pushing import check_repository as check_repository
+from .pushing import push as push
+from .quantizing import quantize as quantize
 from .saving import save as save
 from .staging import FINETUNED as FINETUNED
 from .staging import Format as Format

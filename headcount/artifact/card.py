@@ -54,6 +54,7 @@ def measured_blocks(record: PruneRecord) -> Iterator[Block]:
     yield from _heads(record)
     yield from _stages(record)
     yield from _equality(record)
+    yield from _int8(record)
     yield from _functions(record)
     yield from _speed(record)
 
@@ -305,6 +306,21 @@ def _equality(record: PruneRecord) -> Iterator[Block]:
         yield Text(
             f"There, no head of the reloaded model differs by more than {by_head:.1g} of its norm."
         )
+
+
+def _int8(record: PruneRecord) -> Iterator[Block]:
+    """What 8 bits save and cost, beside the pruned model."""
+    if (found := record.int8) is None:
+        return
+    yield Heading("In 8 bits, as onnx/model_int8.onnx")
+    before, after = (numbers.effect(each / 1e6) for each in (found.bytes_before, found.bytes))
+    on = amount(found.change.examples, "example")
+    files = f" of {', '.join(found.data)}" if found.data else ""
+    yield Text(
+        f"{before} → {after} MB. The pruned model and this file in ONNX Runtime, on {on}{files}:"
+    )
+    headers = ("number", "pruned", "in 8 bits", "change", "95 % interval", "p")
+    yield Table.of(headers, _change_rows(found.change))
 
 
 def _changed(record: PruneRecord) -> str:

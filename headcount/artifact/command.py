@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 from rich.console import Console
 
-from headcount import artifact, models, results, speed
+from headcount import artifact, models, results, speed, tasks
 from headcount.commands import (
     ColumnArguments,
     DeviceArguments,
@@ -19,6 +19,7 @@ from headcount.commands import (
     Measuring,
     ModelArguments,
     Report,
+    check_data,
     check_model,
     check_no_unused_options,
     field_values,
@@ -34,6 +35,7 @@ from headcount.core import (
     ResumePolicy,
     amount,
     check_is_folder,
+    check_known,
     check_not_read,
     name_of,
 )
@@ -128,6 +130,16 @@ class Export(ColumnArguments, TrustOptions, Measuring["models.Loaded", "results.
     cache: bool = False
     """Also write onnx/decoder.onnx, and onnx/encoder.onnx of an encoder-decoder, which generate
     token by token with a cache of keys and values."""
+    int8: bool = False
+    """Also write onnx/model_int8.onnx, with 8 bits a weight and activation, and measure what that
+    costs on --task."""
+    task: Annotated[str | None, tasks.TASKS] = None
+    """With --int8: task to measure it on."""
+    test: tuple[str, ...] = ()
+    """With --int8: data of that task, which chose nothing."""
+    push: str | None = None
+    """Upload the folder to this repository of the Hugging Face Hub, OWNER/NAME, with card, plan and
+    certificate; a new one is private."""
     data: tuple[str, ...] = ()
     """Texts to compare on; by default headcount's own sample."""
     limit: int | None = None
@@ -135,14 +147,33 @@ class Export(ColumnArguments, TrustOptions, Measuring["models.Loaded", "results.
 
     def check(self) -> None:
         """Check everything that needs no model."""
+        self._check_int8()
         if self.onnx:
             text = "--onnx is --to onnx now; the old option goes with the next release"
             warnings.warn(text, DeprecationWarning, stacklevel=2)
-        if not self.formats:
+        if self.push is not None:
+            artifact.check_repository(self.push)
+        elif not self.formats:
             raise InputError("Expected a format to export to, got none. Add --to onnx.")
         if self.cache and "onnx" not in self.formats:
             raise InputError("Expected --to onnx beside --cache, which writes graphs of ONNX.")
         self.check_texts(self.data, self.limit)
+
+    def _check_int8(self) -> None:
+        if not self.int8:
+            if self.task or self.test:
+                raise InputError("Only --int8 reads --task and --test. Add it, or leave them out.")
+            return
+        if "onnx" not in self.formats:
+            raise InputError("Expected --to onnx beside --int8, which rounds that file.")
+        if not self.task or not self.test:
+            raise InputError(
+                "Expected --task and --test beside --int8, since rounding costs something that "
+                "only a task can tell. Name both, such as --task similarity --test pairs.csv."
+            )
+        check_known("a task", self.task, tasks.TASKS, "(one of {})")
+        if self.task != tasks.SEARCH:
+            check_data(self.test)
 
     @property
     def formats(self) -> "list[artifact.Format]":
@@ -158,9 +189,26 @@ class Export(ColumnArguments, TrustOptions, Measuring["models.Loaded", "results.
         data = ReadAs(self.data, self.reading) if self.data else ()
         columns = named_columns(self.columns)
         corpus = artifact.certificate_corpus(read, data, self.limit, columns)
+        found = None
         for to in self.formats:
             found = artifact.export(read, self.model, corpus, self.cache, to)
-        return found
+        if self.int8:
+            self._quantize(read)
+        if self.push is not None:
+            plain_console().print(f"Uploaded: {artifact.push(self.model, self.push)}")
+        return results.Certificate.read(self.model) if found is None else found
+
+    def _quantize(self, read: "models.Loaded") -> None:
+        assert self.task is not None
+        columns = named_columns(self.columns)
+        task = tasks.build(self.task, read, ReadAs(self.test, self.reading), columns)
+        rounded = artifact.quantize(read, self.model, task, self.test)
+        before, after = rounded.bytes_before / 1e6, rounded.bytes / 1e6
+        score = rounded.change.score
+        plain_console().print(
+            f"In 8 bits: {before:,.1f} -> {after:,.1f} MB; {score.name} {score.before:.4g} -> "
+            f"{score.after:.4g} ({score}) on {amount(rounded.change.examples, 'example')}"
+        )
 
     def show(self, read: "models.Loaded", found: "results.Certificate") -> None:
         """Print the comparisons, and where the files are."""

@@ -179,6 +179,8 @@ class _Generating:
 
 
 FOLDER, FILE, FORM = "onnx", "model.onnx", "ONNX"
+INT8_FILE = "model_int8.onnx"
+"""The same in 8 bits; a new export replaces the folder, and leaves none."""
 CACHED = "ONNX with a cache"
 """Name of the graphs for generation in a certificate."""
 GGUF_FILE, GGUF = "model.gguf", "GGUF"
@@ -304,7 +306,8 @@ def _write_certificate(folder: Path, certificate: Certificate) -> None:
     certificate.write(folder)
     if (folder / PruneRecord.FILE).exists():
         record = PruneRecord.read(folder)
-        write_head_card(folder, replace(record, comparisons=certificate.comparisons))
+        int8 = record.int8 if (folder / FOLDER / INT8_FILE).exists() else None
+        write_head_card(folder, replace(record, comparisons=certificate.comparisons, int8=int8))
 
 
 def _certificate_of_now(loaded: Loaded, folder: Path) -> Certificate:

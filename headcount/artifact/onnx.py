@@ -81,7 +81,7 @@ def write_onnx(
     _runtime()
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with torch.no_grad(), _quiet():
+        with torch.no_grad(), quiet():
             torch.onnx.export(
                 module,
                 tuple(inputs.values()),
@@ -113,7 +113,7 @@ def export_program(model: PreTrainedModel, inputs: Inputs, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     dynamic = tuple(_axes(name, tensor) for name, tensor in inputs.items())
     try:
-        with evaluating(model), torch.no_grad(), _quiet():
+        with evaluating(model), torch.no_grad(), quiet():
             module = _Forward(model, list(inputs))
             made = torch.export.export(
                 module, tuple(inputs.values()), dynamic_shapes=(dynamic,), strict=False
@@ -225,7 +225,7 @@ def _reported() -> Iterator[None]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Silence the exporter's long log."""
     level = logging.root.manager.disable
     logging.disable(logging.WARNING)

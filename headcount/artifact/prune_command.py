@@ -234,6 +234,8 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
     """Resume an interrupted run."""
     overwrite: bool = False
     """Replace an earlier pruned model in --out."""
+    push: str | None = None
+    """Upload the folder to this repository of the Hugging Face Hub at the end, OWNER/NAME."""
 
     @classmethod
     def values(cls) -> Mapping[str, Sequence[str]]:
@@ -257,6 +259,8 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
             raise InputError("Expected one of --method and --preset, got both. Leave one out.")
         if self.compensation.recover or pruning.is_trained(self.options):
             check_single_process()
+        if self.push is not None:
+            artifact.check_repository(self.push)
         self.on.check()
         spec = self.budget.spec(self.on.site)
         self._check_neurons(spec)
@@ -410,6 +414,8 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
             said = f"the folder still needs its file of code: {kind} has no field for such a size"
             print_warnings([said], console)
         console.print(f"Folder: {self.out}, with the head card in README.md")
+        if self.push is not None:
+            console.print(f"Uploaded: {artifact.push(self.out, self.push)}")
 
     def next_steps(
         self, read: "Inputs[artifact.DenseAnalysis | None]", found: "results.PruneRecord"

@@ -61,7 +61,7 @@ class Kind:
 
 WRITTEN = "written.json"
 """File that lists the files of a model's folder: only these are deleted with the model."""
-GRAPHS = ("onnx/model.onnx*", "onnx/encoder.onnx*", "onnx/decoder.onnx*")
+GRAPHS = ("onnx/model.onnx*", "onnx/model_int8.onnx", "onnx/encoder.onnx*", "onnx/decoder.onnx*")
 """Patterns of the graphs of `headcount export`."""
 LATER = (*GRAPHS, "report.html", "evaluation.json", "translations.txt", "speed.*")
 """Patterns of files that later commands may add."""

@@ -71,6 +71,7 @@ from .prune import CeilingRecord as CeilingRecord
 from .prune import ChoiceRecord as ChoiceRecord
 from .prune import ControlRecord as ControlRecord
 from .prune import ControlTraining as ControlTraining
+from .prune import Int8Record as Int8Record
 from .prune import NeuronsRecord as NeuronsRecord
 from .prune import PipelineRecord as PipelineRecord
 from .prune import PruneRecord as PruneRecord

@@ -343,6 +343,25 @@ class NeuronsRecord:
 
 @final
 @dataclass(frozen=True)
+class Int8Record:
+    """The ONNX export of a pruned model in 8 bits, beside the pruned model."""
+
+    bytes: int
+    """Bytes of the file."""
+    bytes_before: int
+    """Bytes of the export that it was made of."""
+    sha256: str
+    """Hash of the file."""
+    weights_sha256: str
+    """Hash of the pruned model's weight files."""
+    data: tuple[str, ...]
+    """Names of the files that it was measured on."""
+    change: DataSetChange
+    """Score and loss of the pruned model and of the file."""
+
+
+@final
+@dataclass(frozen=True)
 class CeilingRecord:
     """The largest possible speedup of one forward pass, by its FLOPs."""
 
@@ -448,6 +467,8 @@ class PruneRecord(Record):
     """What became of every role; None if the dense model's analysis was not given."""
     speed: SpeedRecord | None = omitted(None)
     """The measured speed; None if it was not measured."""
+    int8: Int8Record | None = omitted(None)
+    """The ONNX export in 8 bits; None without one."""
     signature: str = omitted("")
     """Signature of everything that the numbers depend on; empty for a plan of unknown origin."""
 

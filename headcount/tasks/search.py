@@ -196,14 +196,16 @@ class Search(Task):
             needed = sorted({number for each in self._compared for number in each})
             numbers = range(len(self._passages)) if texts else needed
             batches = self._held(self._stream(model, numbers, max_tokens, steps), {*needed}, held)
-            found = self._first(query_QW, batches) if texts else deque(batches, maxlen=0)
+            outcome_Q = np.full(self.num_examples, np.nan)
+            if texts:
+                outcome_Q = self.measured(self._first(query_QW, batches))
+            deque(batches, maxlen=0)  # what is left fills `held`
             place = {number: row for row, number in enumerate(held)}
             held_PW = torch.stack([*held.values()])
             compared_QC = torch.tensor([[place[each] for each in row] for row in self._compared])
             cosine_QC = torch.einsum("qw,qcw->qc", query_QW, held_PW[compared_QC])
             target_Q = torch.zeros(len(query_QW), dtype=torch.long, device=cosine_QC.device)
             loss_Q = cross_entropy(SCALE * cosine_QC, target_Q, reduction="none").double()
-        outcome_Q = self.measured([*found]) if texts else np.full(self.num_examples, np.nan)
         return Evaluation(loss_Q.cpu().numpy(), np.ones(self.num_examples, np.int64), outcome_Q)
 
     def _steps(self, texts: bool) -> Callable[[int], None]:

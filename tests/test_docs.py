@@ -1,6 +1,8 @@
 """Python of pages that show a way runs as printed, on tiny models in place of those of the hub."""
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from shutil import copy
@@ -47,11 +49,19 @@ def translator(folder: Path) -> Path:
     return folder
 
 
+def shapes(folder: Path) -> Path:
+    """A model of pictures and words after one step, with its data."""
+    script = ROOT / "benchmarks" / "shapes_and_words.py"
+    subprocess.run([sys.executable, str(script), str(folder), "1"], check=True)
+    return folder
+
+
 PLACES: dict[str, Callable[[Path], Path]] = {
     "bert-base-uncased": saved.bert,
     "HuggingFaceTB/SmolLM2-135M-Instruct": saved.gpt2,
     "openai/whisper-tiny.en": whisper,
     "PRUNED": translator,
+    "SHAPES": shapes,
 }
 """Names of the pages and the tiny models that stand in for them."""
 
@@ -66,6 +76,7 @@ PAGES = sorted(
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*saw no image")
 @pytest.mark.parametrize(
     "page",
     [pytest.param(page, marks=pytest.mark.slow if page.stem == "onnx" else ()) for page in PAGES],
@@ -90,8 +101,8 @@ def test_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.M
 
 def test_pages_are_there() -> None:
     assert [page.stem for page in PAGES] == [
-        "cache", "bert", "causal_lm", "large_models", "onnx", "opus_mt", "trainer", "vit",
-        "whisper", "truth",
+        "cache", "bert", "causal_lm", "large_models", "onnx", "opus_mt", "pictures",
+        "trainer", "vit", "whisper", "truth",
     ]  # fmt: skip
 
 

@@ -11,9 +11,15 @@ import pandas as pd
 from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from headcount.analysis.examples import DRAWN_TOKENS, candidates, find_examples
+from headcount.analysis.examples import (
+    DRAWN_TOKENS,
+    NUM_EXAMPLES,
+    candidates,
+    find_examples,
+)
 from headcount.analysis.images import image_examples
 from headcount.analysis.options import Options
+from headcount.analysis.places import place_examples
 from headcount.analysis.profiles import RelationNames, profile_table, with_rows
 from headcount.analysis.reading import Given, Reading
 from headcount.analysis.roles import Conditions, find_roles, judged, repeated_profiles, tendencies
@@ -44,6 +50,7 @@ from headcount.corpora import (
     Corpus,
     Encoder,
     ImageEncoder,
+    PictureEncoder,
     check_is_corpus,
 )
 from headcount.measures import (
@@ -252,6 +259,8 @@ class _Analyzing:
             batches = reads.batches(few, reads.encoder, reads.options.max_tokens)
             return image_examples(reads.loaded.model, reads.anatomy, reads.encoder, batches, roles)
         encoder = reads.encoder
+        if isinstance(encoder, PictureEncoder):
+            return none | self._beside_pictures(encoder, few, asked)
         if reads.frame_ms is not None:  # frames are drawn together, which hides their offsets
             asked = {
                 head: [replace(each, offset=None) for each in its] if head[:3] == "enc" else its
@@ -264,6 +273,19 @@ class _Analyzing:
         return none | find_examples(
             reads.loaded.model, reads.anatomy, encoder, batches, asked, steps
         )
+
+    def _beside_pictures(
+        self, encoder: PictureEncoder, few: Corpus, asked: Roles
+    ) -> dict[str, list[Example]]:
+        """Examples over the picture, and one between words."""
+        reads = self.reads
+        model, anatomy = reads.loaded.model, reads.anatomy
+        batches = reads.batches(few, encoder, min(reads.options.max_tokens, DRAWN_TOKENS))
+        over = place_examples(model, anatomy, encoder, batches, asked)
+        steps = partial(reads.progress, "examples")
+        between = find_examples(model, anatomy, encoder, batches, asked, steps)
+        left = {head: NUM_EXAMPLES - len(found) for head, found in over.items()}
+        return {head: [*over[head], *between[head][: left[head]]] for head in asked}
 
     def _untested(self, profiles: pd.DataFrame) -> dict[str, Untested]:
         reads = self.reads

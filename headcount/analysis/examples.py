@@ -16,7 +16,17 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.core import Head, LayerId, Steps, silent_steps, spread
-from headcount.corpora import Batch, Corpus, Encoder, Link, Sentence, SoundEncoder, Tokens
+from headcount.corpora import (
+    NO_WORD,
+    Batch,
+    Corpus,
+    Encoder,
+    Link,
+    PictureEncoder,
+    Sentence,
+    SoundEncoder,
+    Tokens,
+)
 from headcount.measures import GroupedMap, forward, segments, sides
 from headcount.numbers import percent
 from headcount.results import Example, Role
@@ -72,7 +82,7 @@ def candidates(corpus: Corpus) -> list[Sentence]:
     Up to half of them have links, which may be rare.
     """
     readable = [s for s in islice(corpus, SEARCHED) if not s.inputs.is_text or _is_readable(s)]
-    linked = _spread([s for s in readable if s.links], NUM_CANDIDATES // 2)
+    linked = _spread([s for s in readable if s.links or s.places], NUM_CANDIDATES // 2)
     return linked + _spread([s for s in readable if s not in linked], NUM_CANDIDATES - len(linked))
 
 
@@ -89,7 +99,7 @@ def _is_readable(sentence: Sentence) -> bool:
 def find_examples(
     model: PreTrainedModel,
     anatomy: Anatomy,
-    encoder: Encoder | SoundEncoder,
+    encoder: Encoder | SoundEncoder | PictureEncoder,
     batches: Iterable[Batch],
     roles: Mapping[str, Sequence[Role]],
     steps: Steps = silent_steps,
@@ -124,7 +134,7 @@ def find_examples(
 class _Drawing:
     """A listener that keeps the word-level maps of every layer on a few sentences."""
 
-    def __init__(self, encoder: Encoder | SoundEncoder) -> None:
+    def __init__(self, encoder: Encoder | SoundEncoder | PictureEncoder) -> None:
         self.drawn: dict[LayerId, list[Drawn]] = {}
         self._encoder = encoder
         self._sides: dict[int, list[Side]] = {}
@@ -158,16 +168,22 @@ class _Drawing:
             self.drawn.setdefault(layer.layer_id, []).append(drawn)
 
 
+_PICTURE = 2**30
+"""Number of the word that stands for a whole picture."""
+
+
 def groups(tokens: Tokens) -> Int64[Tensor, "batch token"]:
     """Label number of each token: pieces of a word share one; -1 for padding."""
     word_BN = tokens.word_BN
+    if tokens.is_picture_BN is not None:  # a picture is one label
+        word_BN = word_BN.masked_fill(tokens.is_picture_BN, _PICTURE)
     before_BN = torch.cat([torch.full_like(word_BN[:, :1], -2), word_BN[:, :-1]], 1)
-    starts_BN = (word_BN < 0) | (word_BN != before_BN)
+    starts_BN = (word_BN == NO_WORD) | (word_BN != before_BN)
     return (starts_BN.cumsum(1) - 1).masked_fill(~tokens.is_token_BN, -1)
 
 
 def _draw_sides(
-    tokens: Tokens, group_BN: Tensor, batch: Batch, encoder: Encoder | SoundEncoder
+    tokens: Tokens, group_BN: Tensor, batch: Batch, encoder: Encoder | SoundEncoder | PictureEncoder
 ) -> list[Side]:
     drawn = []
     source, segment_BN = tokens is batch.source, segments(tokens)
@@ -179,9 +195,15 @@ def _draw_sides(
         firsts = [group.index(number) for number in range(max(group) + 1)]
         word = tokens.word_BN[row, firsts].cpu().numpy()
         ids = tokens.ids_BN[row].tolist()
+        shown = tokens.is_picture_BN
+        pictures = [shown is not None and bool(shown[row, n]) for n in firsts]
         labels = [
             sentence.form(words[w]) if w in words else piece(ids[n]).strip() or "␣"
             for w, n in zip(word, firsts, strict=True)
+        ]
+        labels = [
+            "(picture)" if is_picture else label
+            for label, is_picture in zip(labels, pictures, strict=True)
         ]
         rarest = int(tokens.rarest_B2[row, 0])
         content = tokens.is_content_BN[row, firsts].cpu().numpy()

@@ -152,7 +152,12 @@ def picture(pixels_CHW: Float[Tensor, "channel height width"], processor: object
         shape = (-1, 1, 1)
         pixels_CHW = pixels_CHW * torch.tensor(std).view(shape) + torch.tensor(mean).view(shape)
     bytes_HWC = (pixels_CHW.clamp(0, 1) * 255).round().byte().movedim(0, -1).numpy()
-    image = Image.fromarray(bytes_HWC.squeeze(-1) if bytes_HWC.shape[-1] == 1 else bytes_HWC)
+    grey = bytes_HWC.shape[-1] == 1
+    return thumbnail(Image.fromarray(bytes_HWC.squeeze(-1) if grey else bytes_HWC))
+
+
+def thumbnail(image: Any) -> str:
+    """A picture of Pillow, made small in place, as the text of a `data:` address."""
     image.thumbnail((SIDE, SIDE))
     kind = "png" if max(image.size) <= SIDE // 2 else "jpeg"
     file = BytesIO()

@@ -37,7 +37,7 @@ def measure(
     """
     loaded = as_loaded(model, tokenizer)
     if measures is None:
-        taken = measures_of(loaded.anatomy, corpus.inputs)
+        taken = measures_of(loaded.anatomy, corpus.inputs, has_pictures=corpus.has_pictures)
     else:
         taken = tuple(map(REGISTRY.find, measures))
     found = totals(loaded, corpus, taken, windows, window, kernel)

@@ -134,7 +134,7 @@ class Reading:
         self.prepared: tuple[str, ...] = ()
         sharpness = confidence_variant(options.exclude_keys, options.exclude_queries)
         self.anatomy = loaded.anatomy
-        measures = measures_of(self.anatomy, corpus.inputs, given.measures)
+        measures = measures_of(self.anatomy, corpus.inputs, given.measures, corpus.has_pictures)
         self.traits = [kind(loaded.tokenizer) for kind in given.traits]
         self.further = entries_of(self.traits)
         measures = (*measures, measure_of_traits(self.traits)) if self.traits else measures

@@ -85,6 +85,7 @@ from .mentions import SECOND as SECOND
 from .mentions import Mention as Mention
 from .messages import check_template as check_template
 from .messages import template_values as template_values
+from .picture_encoder import PictureEncoder as PictureEncoder
 from .reading import are_chats as are_chats
 from .reading import are_two_texts as are_two_texts
 from .reading import check_columns as check_columns
@@ -110,12 +111,15 @@ from .search_data import QUERY as QUERY
 from .search_data import check_names_judgements as check_names_judgements
 from .search_data import is_beir as is_beir
 from .search_data import read_search as read_search
+from .sentence import NO_WORD as NO_WORD
 from .sentence import Clip as Clip
 from .sentence import Encoded as Encoded
 from .sentence import Layout as Layout
 from .sentence import Link as Link
 from .sentence import Noted as Noted
+from .sentence import Place as Place
 from .sentence import Sentence as Sentence
+from .sentence import Shown as Shown
 from .sentence import Tree as Tree
 from .sentence import in_one_line as in_one_line
 from .sound_encoder import SoundEncoder as SoundEncoder

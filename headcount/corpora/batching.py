@@ -94,6 +94,8 @@ class Tokens(Movable):
     """Half of the corpus: `FIRST_HALF` or `SECOND_HALF`; `NO_HALF` for padding and context."""
     rows_B: Int64[Tensor, " batch"]
     """Number of rows, in all batches, that a unit of each row is in; 0 if that is not known."""
+    is_picture_BN: Bool[Tensor, "batch token"] | None = None
+    """True for tokens that stand for a part of a picture; None if texts have no pictures."""
 
     @cached_property
     def is_half_2BN(self) -> Bool[Tensor, "half batch token"]:
@@ -382,7 +384,11 @@ def _tokens(
         padded([each.half_N.tolist() for each in halves], NO_HALF),
         np.array([each.num_rows for each in halves]),
     )
-    return Tokens(*map(torch.from_numpy, (*kinds, *rarity, *units)))
+    found = Tokens(*map(torch.from_numpy, (*kinds, *rarity, *units)))
+    if all(one.is_picture is None for one in encoded):
+        return found
+    shown = padded([one.is_picture or [False] * len(one.ids) for one in encoded], False)
+    return replace(found, is_picture_BN=torch.from_numpy(shown.astype(bool)))
 
 
 def _arcs(pairs: Sequence[EncodedPair], census: Census) -> Arcs:

@@ -225,7 +225,7 @@ def take_census(
         number, piece = each
         before = own.counts.sentences
         for sentences in chunks(piece, SENTENCES_AT_ONCE):
-            own.add(_totals(number, sentences, encoder.encode(sentences)))
+            own.add(_totals(number, encoder.encode(sentences)))
             own.total += sum(map(number_of, sentences if corpus.has_parts else ()))
             reading(own.counts.sentences)
         if len(parts) > 1:
@@ -254,10 +254,12 @@ def sentences_within(corpus: Corpus, encoder: AnyEncoder, limit_tokens: int) -> 
 def text_hash(sentence: Sentence) -> int:
     """A number that equal texts share, however their words are spaced; of images, equal files.
 
+    Texts beside other pictures are not equal.
+
     >>> text_hash(Sentence("Der Hund  bellt.")) == text_hash(Sentence("Der Hund bellt."))
     True
     """
-    text = " ".join(sentence.text.split())
+    text = " ".join([*sentence.text.split(), *(each.digest for each in sentence.pictures)])
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big", signed=True)
 
 
@@ -348,11 +350,12 @@ class _Totals:
         )
 
 
-def _totals(number: int, sentences: Sequence[Sentence], pairs: Sequence[EncodedPair]) -> _Totals:
+def _totals(number: int, pairs: Sequence[EncodedPair]) -> _Totals:
     """The totals of some sentences of a piece, all windows of which are given."""
     sources = [pair.source for pair in pairs]
     targets = [pair.target for pair in pairs if pair.target is not None]
     firsts = [pair for pair in pairs if pair.source.first_token == 0]
+    sentences = [pair.sentence for pair in firsts]
     texts, offsets = _windowed(pairs), dict[str, Counter[int]]()
     link_offsets = {link.name: Counter[int]() for each in sentences for link in each.links}
     _add_offsets(offsets, pairs)

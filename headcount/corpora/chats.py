@@ -79,11 +79,42 @@ def chat_tokens(tokenizer: PreTrainedTokenizerBase, messages: str, origin: str) 
             f"{type(tokenizer).__name__} of {tokenizer.name_or_path or 'the model'}. Give a model "
             "that was trained on chats, or write each chat as a text."
         )
+    chat = written_chat(tokenizer, messages, origin)
+    encoding: Any = tokenizer(
+        chat.text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
+    )
+    roles = roles_at(encoding["offset_mapping"], chat.said)
+    return ChatTokens(list(encoding["input_ids"]), roles, chat.num_thoughts)
+
+
+@final
+@dataclass(frozen=True)
+class WrittenChat:
+    """A chat as the template writes it."""
+
+    text: str
+    said: list[Said]
+    """Where the texts of messages stand in it."""
+    num_thoughts: int = 0
+    """Number of thoughts of the messages that the template leaves out."""
+
+
+def written_chat(writer: Any, messages: str, origin: str) -> WrittenChat:
+    """A chat as a template writes it.
+
+    Args:
+        writer: the tokenizer, or the processor, with its template.
+        messages: the messages as JSON.
+        origin: file and line, for errors.
+
+    Raises:
+        CorpusError: if the template refuses the messages, or changes what they say.
+    """
     given = chat_of(messages)
     marks = _Marks()
     marked = [*map(marks.message, given.turns)]
     written, skeleton = (
-        _written(tokenizer, turns, origin, given.template) for turns in (given.turns, marked)
+        _written(writer, turns, origin, given.template) for turns in (given.turns, marked)
     )
     spans = _spans(written, PLACEHOLDER.split(skeleton), marks)
     if spans is None:
@@ -91,13 +122,9 @@ def chat_tokens(tokenizer: PreTrainedTokenizerBase, messages: str, origin: str) 
             f"{origin}: expected a chat template that writes messages as they are, got one that "
             "changes what they say. Write the chat as a text."
         )
-    encoding: Any = tokenizer(
-        written, add_special_tokens=False, return_offsets_mapping=True, verbose=False
-    )
     numbers = {int(number) for number in PLACEHOLDER.findall(skeleton)}
     dropped = sum(each.is_thought and n not in numbers for n, each in enumerate(marks.texts))
-    offsets = encoding["offset_mapping"]
-    return ChatTokens(list(encoding["input_ids"]), _roles(offsets, spans), dropped)
+    return WrittenChat(written, spans, dropped)
 
 
 @final
@@ -299,7 +326,7 @@ def encode_chats(
 
 
 def _written(
-    tokenizer: PreTrainedTokenizerBase,
+    tokenizer: Any,
     messages: Sequence[Mapping[str, Any]],
     origin: str,
     values: Mapping[str, Any],
@@ -352,7 +379,7 @@ def _ending() -> Iterator[None]:
         sys.settrace(before)
 
 
-def _roles(tokens: Sequence[tuple[int, int]], contents: Sequence[Said]) -> list[str | None]:
+def roles_at(tokens: Sequence[tuple[int, int]], contents: Sequence[Said]) -> list[str | None]:
     """The role of the content that each token has a character of."""
     said = [(begin, end, role) for begin, end, role in contents if begin < end]
     ends, found = [end for _, end, _ in said], list[str | None]()

@@ -218,6 +218,11 @@ class Corpus:
         return next((each for each in (IMAGES, SOUND) if each in kinds), TEXTS)
 
     @property
+    def has_pictures(self) -> bool:
+        """Whether the first texts stand beside pictures."""
+        return any(each.pictures for each in self._firsts)
+
+    @property
     def _sides(self) -> tuple[Path, ...]:
         """The two files of parallel text, or one."""
         return tuple(path for path in self._pair or () if path is not None)
@@ -250,7 +255,7 @@ class Corpus:
             for sentence in islice(read, 1):
                 if self.pairs:
                     _as_pair(sentence)
-                if isinstance(source, Held) or sentence.image is not None:
+                if isinstance(source, Held) or sentence.image or sentence.pictures:
                     self._firsts.append(sentence)
 
     def _readers(self) -> Iterator[Iterator[Sentence]]:
@@ -348,7 +353,8 @@ def _hashed(sentence: Sentence) -> bytes:
     """What the hash of sentences takes of one."""
     parts = (sentence.text, sentence.words, sentence.tree, sentence.target, sentence.second)
     chat = () if sentence.messages is None else (sentence.messages,)
-    return repr((*parts, *((sentence.spans,) if sentence.spans else ()), *chat)).encode()
+    shown = (*(each.digest for each in sentence.pictures), *sentence.places)
+    return repr((*parts, *((sentence.spans,) if sentence.spans else ()), *chat, *shown)).encode()
 
 
 def number_of(sentence: Sentence) -> int:

@@ -36,6 +36,7 @@ from headcount.corpora.lines import (
     texts_of,
 )
 from headcount.corpora.messages import told
+from headcount.corpora.picture_rows import near
 from headcount.corpora.pictures import picture_of, tar_rows, with_its_folder
 from headcount.corpora.table import Columns, is_numbered
 
@@ -124,7 +125,8 @@ class File:
                 raise CorpusError(
                     f"{origin}: expected {expected}, got a {type(row).__name__}. Write {way}"
                 )
-            yield origin, cells_of(with_its_folder(row, path), origin, columns, form.fills)
+            row = near(with_its_folder(row, path), path.parent)
+            yield origin, cells_of(row, origin, columns, form.fills)
 
     def class_names(self, column: str | int) -> Sequence[str]:
         """Class names of a column that numbers its classes, which `datasets` writes in Parquet."""

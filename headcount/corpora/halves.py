@@ -183,7 +183,8 @@ class Halves:
 
 def is_in_second_half(sentence: Sentence) -> bool:
     """Whether a text is in the second half of the corpus, where texts are units."""
-    text = "\n".join([sentence.text, sentence.second or "", "0"])
+    shown = (each.digest for each in sentence.pictures)
+    text = "\n".join([sentence.text, sentence.second or "", *shown, "0"])
     return bool(blake2b(text.encode(), digest_size=1).digest()[0] & 1)
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from headcount.core import Grid, amount
 from headcount.corpora.encoder import EncodedPair, Encoder
 from headcount.corpora.images import open_image
+from headcount.corpora.picture_encoder import PictureEncoder
 from headcount.corpora.sentence import NO_WORD, Encoded, Sentence
 from headcount.corpora.sound_encoder import SoundEncoder
 from headcount.corpora.spelling import PunctuationTable
@@ -89,8 +90,8 @@ class ImageEncoder:
         return self.processor(images, return_tensors="pt")["pixel_values"].to(self.dtype)
 
 
-AnyEncoder = Encoder | ImageEncoder | SoundEncoder
-"""What reads texts, images or sound."""
+AnyEncoder = Encoder | ImageEncoder | SoundEncoder | PictureEncoder
+"""What reads texts, images, sound, or texts beside pictures."""
 
 
 def path_of(sentence: Sentence) -> Path:

@@ -19,7 +19,16 @@ from headcount.corpora.delimited import split_at_tabs
 from headcount.corpora.formats import File, is_blank
 from headcount.corpora.held import Held
 from headcount.corpora.lines import note, numbered_lines
-from headcount.corpora.messages import BESIDE_NAMES, PART_NAMES, SYSTEM, Chat, messages_of, text_of
+from headcount.corpora.messages import (
+    BESIDE_NAMES,
+    PART_NAMES,
+    SYSTEM,
+    Chat,
+    media_in,
+    messages_of,
+    text_of,
+)
+from headcount.corpora.picture_rows import are_places, pictured, pictures_in, places_of, shown
 from headcount.corpora.pictures import FILE_NAME, Picture, image_digest
 from headcount.corpora.sentence import Sentence, as_written
 from headcount.corpora.table import TEXT_NAMES, Column, Columns, ColumnSpec, keys_of
@@ -103,6 +112,7 @@ FIELDS: ColumnSpec = {
     "target": Column((), kind=str),  # a number elsewhere
     "second": Column((), kind=str),
     "image": Column((FILE_NAME,), kind=Picture),
+    "images": Column((), kind=list),
     "links": Column((), kind=list),
 }
 """The columns of a row that a sentence is made of."""
@@ -170,7 +180,9 @@ def sentence_of(
         if name is not None and (cell := filled.get(name)) is not None:
             if field in columns or isinstance(cell, FIELDS[field].kind):
                 cells[field], names[field] = cell, name
-    if "image" in cells and ("image" in columns or not {"text", "words"} & {*cells}):
+    is_alone = "image" in columns and "text" not in columns or not {"text", "words"} & {*cells}
+    is_chat = isinstance(cells.get("text"), list | Chat)
+    if "image" in cells and is_alone and not is_chat:
         path = Path(str(cells["image"]))
         return Sentence(image_digest(path), origin=origin, image=path)
     if not {*columns.values()} <= {*row} or not {"text", "words"} & {*cells}:
@@ -180,6 +192,11 @@ def sentence_of(
         None if field not in cells else _text(cells[field], names[field], origin)
         for field in ("target", "second")
     )
+    if is_chat or {"image", "images"} & {*columns}:
+        given = pictures_in(filled, [*map(str, _picture_names(columns))])
+        found = _with_pictures(cells, columns, given, origin)
+        if found is not None:
+            return found
     links = cells.get("links")
     if "links" not in columns and not are_links(links):
         links = None  # a field of another kind that nobody named
@@ -193,6 +210,33 @@ def sentence_of(
     text = _text(cells["text"], names["text"], origin)
     sentence = as_written(Sentence(text, words, target=target, second=second, origin=origin))
     return sentence if links is None else links_of_rows(links, sentence)
+
+
+def _picture_names(columns: Mapping[str, str | int]) -> Sequence[str | int]:
+    """The columns that pictures beside a text are looked for in."""
+    return [columns.get(each, each) for each in ("image", "images")]
+
+
+def _with_pictures(
+    cells: Mapping[str, Any], columns: Mapping[str, str | int], given: Sequence[object], origin: str
+) -> Sentence | None:
+    """The sentence of a row in which pictures stand beside a text; None if there are none."""
+    text, is_named = cells["text"], bool({"image", "images"} & {*columns})
+    if isinstance(text, list | Chat):
+        chat = text if isinstance(text, Chat) else Chat(text)
+        if media_in(chat) is None and not (is_named and given):
+            return None
+        chat, pictures = pictured(chat, given, origin)
+        messages = messages_of(chat, origin)
+        found = Sentence(text_of(messages), origin=origin, messages=messages, pictures=pictures)
+    else:
+        pictures = tuple(shown(each, origin) for each in given)
+        text = _text(text, columns.get("text", "text"), origin)
+        found = Sentence(text, origin=origin, pictures=pictures)
+    links = cells.get("links")
+    if not pictures or not ("links" in columns or are_places(links)):
+        return found
+    return replace(found, places=places_of(links, origin, len(pictures)))
 
 
 def _without_text(

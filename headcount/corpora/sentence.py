@@ -88,6 +88,36 @@ class Link:
 
 @final
 @dataclass(frozen=True)
+class Shown:
+    """A picture beside a text."""
+
+    path: Path
+    digest: str
+    """SHA-256 of the file."""
+    problem: str = ""
+    """Why it can't be used, which matters to a model of pictures alone; empty if it can."""
+
+
+Box = tuple[float, float, float, float]
+"""Left, top, right and bottom of a part of a picture, in pixels."""
+
+
+@final
+@dataclass(frozen=True)
+class Place:
+    """A relation from a phrase of a text to boxes of a picture beside it, any of which is right."""
+
+    name: str
+    """Name of the relation."""
+    phrase: str
+    """The phrase, of which the text's first occurrence is meant."""
+    boxes: tuple[Box, ...]
+    picture: int = 0
+    """Number of the picture, from 0."""
+
+
+@final
+@dataclass(frozen=True)
 class Clip:
     """A file of sound, or a piece of one."""
 
@@ -133,6 +163,10 @@ class Sentence:
     """Further relations between the words."""
     sound: Clip | None = None
     """Sound, for models that read spectrograms."""
+    pictures: tuple[Shown, ...] = ()
+    """Pictures beside a text, in the order of their placeholders."""
+    places: tuple[Place, ...] = ()
+    """Relations from its phrases to boxes of its pictures."""
 
     def __post_init__(self) -> None:
         for text in (self.text, self.target, self.second, *(self.words or ())):
@@ -206,6 +240,11 @@ class Encoded:
     """Role whose message each token of a chat belongs to; None for the template's own tokens."""
     num_thoughts: int = 0
     """Number of thoughts of a chat's earlier replies that the template leaves out."""
+    is_picture: list[bool] | None = None
+    """True for tokens that stand for a part of a picture; None without pictures."""
+    regions: Sequence[Box | None] = ()
+    """Where each of these lies in its picture, as shares of width and height; None where that is
+    not known, and nothing if it is known of none."""
 
     def place(self, word: int) -> int:
         """Index in `word_of` of a word of the treebank; -1 for the root's head."""

@@ -32,6 +32,7 @@ from .patches import Places as Places
 from .patches import displacements as displacements
 from .patterns import Patterns as Patterns
 from .patterns import shows_pattern as shows_pattern
+from .pictures import PictureWeights as PictureWeights
 from .positional import Positional as Positional
 from .rare import Rare as Rare
 from .reducer import NORMS as NORMS

@@ -105,7 +105,8 @@ class AttentionReducer:
         if norm is None or Reduction.NORM_MASS not in self.needs:
             norm = value_BHKD.new_zeros(value_BHKD.shape[:3])
         norms_BHKC = norm[..., None] * shared.norms_B1KC
-        parts = [shared.fixed_B1KC, norms_BHKC, *shared.segments_B1KC]
+        kinds = shared.kinds_B1KC if Reduction.KINDS in self.needs else ()
+        parts = [shared.fixed_B1KC, norms_BHKC, *shared.segments_B1KC, *kinds]
         return torch.cat([part.expand(*norm.shape, -1) for part in parts], -1)
 
     def block(self, block: Block) -> None:
@@ -141,6 +142,7 @@ class AttentionReducer:
         makers |= {
             Reduction.DIAGONALS: lambda: numbers[Reduction.DIAGONALS].movedim(0, -1),
             Reduction.OWN_SEGMENT: self._own_segment,
+            Reduction.KINDS: self._kinds,
             Reduction.VALUE_NORM: lambda: self.value_norm_BHK,
             Reduction.ARC_HITS: lambda: None if self._arc_hits is None else self._arc_hits.hits(),
             Reduction.WORD_LOOKS: lambda: None if self._arc_hits is None else self._arc_hits.looks,
@@ -158,9 +160,20 @@ class AttentionReducer:
         masses_BHQC = self.statistics.masses_BHQC
         if self._segment_BN is None or masses_BHQC is None:
             return None
-        segments_BHQS = masses_BHQC[..., len(MASSES) + len(NORM_MASSES) :]
+        num_segments = int(self._segment_BN.max()) + 1
+        segments_BHQS = masses_BHQC[..., len(MASSES) + len(NORM_MASSES) :][..., :num_segments]
         own_BHQ1 = self._segment_BN[:, None, :, None].expand(*segments_BHQS.shape[:3], 1)
         return segments_BHQS.gather(-1, own_BHQ1).squeeze(-1)
+
+    def _kinds(self) -> Tensor | None:
+        masses_BHQC = self.statistics.masses_BHQC
+        if self.sides.keys.is_picture_BN is None or masses_BHQC is None:
+            return None
+        return masses_BHQC[..., -_NUM_KINDS:]
+
+
+_NUM_KINDS = 2
+"""Kinds of tokens beside those of a template: of pictures, and of what a text says."""
 
 
 @final
@@ -174,6 +187,8 @@ class _Columns:
     """Keys of each of `NORM_MASSES`, to be multiplied by norms."""
     segments_B1KC: tuple[Bool[Tensor, "batch 1 key segment"], ...]
     """Keys of each segment, if there are several."""
+    kinds_B1KC: tuple[Bool[Tensor, "batch 1 key kind"], ...]
+    """Keys of pictures and of the text, if there are pictures."""
 
     @classmethod
     def of(cls, sides: Sides) -> "_Columns":
@@ -186,10 +201,15 @@ class _Columns:
         if segment_BN is not None:
             number_S = torch.arange(int(segment_BN.max()) + 1, device=segment_BN.device)
             segments = (segment_BN[:, None, :, None] == number_S,)
+        kinds, is_shown_BK = (), sides.keys.is_picture_BN
+        if is_shown_BK is not None:
+            is_said_BK = sides.keys.is_content_BN & ~is_shown_BK
+            kinds = (torch.stack([is_shown_BK, is_said_BK], -1)[:, None],)
         return cls(
             torch.stack([is_sep_BK, is_punct_BK], -1)[:, None],
             torch.stack([is_any_BK, is_first_BK, is_sep_BK, is_punct_BK], -1)[:, None],
             segments,
+            kinds,
         )
 
 

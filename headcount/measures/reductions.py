@@ -245,6 +245,8 @@ class Attention:
     """Weight times value norm on each class of keys, in the order of `NORM_MASSES`."""
     own_segment_BHQ = _Read[Float[Tensor, "batch head query"] | None](Reduction.OWN_SEGMENT)
     """Weight on the query's own segment, separators included; None without two segments."""
+    kinds_BHQM = _Read[Float[Tensor, "batch head query mass"] | None](Reduction.KINDS)
+    """Weight on tokens of pictures, and on those of what the text says; None without pictures."""
     column_BHK = _Read[Float[Tensor, "batch head key"]](Reduction.COLUMN)
     """Sum over the measured queries of the weight on each key."""
     value_norm_BHK = _Read[Float[Tensor, "batch head key"]](Reduction.VALUE_NORM)

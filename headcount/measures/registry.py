@@ -32,6 +32,7 @@ REGISTRY: Registry[type[Sums]] = Registry(
         "patch_traits": "headcount.measures.patch_traits:PatchTraits",
         "patch_spots": "headcount.measures.patches:PatchSpots",
         "learned_sink": "headcount.measures.learned_sink:LearnedSink",
+        "picture_weights": "headcount.measures.pictures:PictureWeights",
         "frame_traits": "headcount.measures.frames:FrameTraits",
         "frame_moments": "headcount.measures.frames:FrameMoments",
     },
@@ -40,6 +41,8 @@ REGISTRY: Registry[type[Sums]] = Registry(
 
 _SINK = "learned_sink"
 """The measure that only models with a learned sink have."""
+_PICTURES = "picture_weights"
+"""The measure of texts beside pictures alone."""
 _OURS = tuple(REGISTRY[name] for name in REGISTRY.own)
 
 
@@ -101,7 +104,9 @@ def numbers_of(sums: Sums, num_heads: int) -> dict[str, Tensor]:
     return found
 
 
-MEASURES = tuple(each for each in _OURS if TEXTS in each.takes and each.name != _SINK)
+MEASURES = tuple(
+    each for each in _OURS if TEXTS in each.takes and each.name not in (_SINK, _PICTURES)
+)
 """Every measure of sentences that models of all kinds have."""
 
 IMAGE_MEASURES = tuple(each for each in _OURS if IMAGES in each.takes)
@@ -115,7 +120,10 @@ MEASURED = {each.key: each for measure in _OURS for each in measure.entries()}
 
 
 def measures_of(
-    anatomy: Anatomy, inputs: Inputs, more: Sequence[str | type[Sums]] = ()
+    anatomy: Anatomy,
+    inputs: Inputs,
+    more: Sequence[str | type[Sums]] = (),
+    has_pictures: bool = False,
 ) -> tuple[type[Sums], ...]:
     """The measures that make sense for a model on a kind of input, and others that are asked for.
 
@@ -123,6 +131,7 @@ def measures_of(
         anatomy: the model's attention layers.
         inputs: the kind of input.
         more: further measures, or their names.
+        has_pictures: whether texts stand beside pictures.
 
     Raises:
         InputError: for a name that no measure has, and for a further measure whose class or column
@@ -131,6 +140,8 @@ def measures_of(
     every = {IMAGES: IMAGE_MEASURES, SOUND: SOUND_MEASURES}.get(inputs, MEASURES)
     if any(layer.has_learned_sink for layer in anatomy.layers):
         every = (*every, REGISTRY[_SINK])
+    if has_pictures:
+        every = (*every, REGISTRY[_PICTURES])
     further = [each for each in dict.fromkeys(map(REGISTRY.find, more)) if each not in every]
     for number, each in enumerate(further):
         _check_new(each, (*_OURS, *further[:number]))

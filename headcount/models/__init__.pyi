@@ -48,6 +48,9 @@ from .model_files import reads_sound as reads_sound
 from .options import DeviceOptions as DeviceOptions
 from .options import LoadOptions as LoadOptions
 from .options import TrustOptions as TrustOptions
+from .picture_encoding import picture_encoder as picture_encoder
+from .picture_encoding import reads_pictures as reads_pictures
+from .picture_encoding import without_videos as without_videos
 from .pseudo_targets import greedy as greedy
 from .pseudo_targets import translated as translated
 from .sentence_transformer import EMBEDS as EMBEDS

@@ -20,6 +20,7 @@ from headcount.core import Grid, InputError, ModelError, amount, reason
 from headcount.corpora import AnyEncoder, Corpus, ImageEncoder, SoundEncoder
 from headcount.models.loaded import Loaded
 from headcount.models.model_files import is_saved
+from headcount.models.picture_encoding import picture_encoder
 from headcount.models.speech import SpeechEncoder
 from headcount.tap import Anatomy, AttentionLayer, Block, Tap, evaluating, input_device
 from headcount.vocabulary import IMAGES, SOUND, TEXTS, Inputs
@@ -170,6 +171,8 @@ def encoder_of(
             f"{loaded.heads}, whose vision heads see nothing of a corpus. Load it without inputs, "
             "and give texts. A model that takes no text alone (CLIP) can be gated and made smaller."
         )
+    if corpus.has_pictures:
+        return picture_encoder(loaded)
     if corpus.inputs is IMAGES:
         return image_encoder(loaded)
     if corpus.inputs is SOUND:

@@ -42,6 +42,9 @@ class Loaded(Holder):
     """Inputs that its attention layers are found with; made up if None."""
     image_processor: Any = None
     """What turns images into pixels; None for models of text, and where none is saved."""
+    processor: Any = None
+    """What turns a text beside pictures into inputs; None for models that read no such texts, and
+    where none is saved."""
     source: Source | None = None
     """The files that it was read from; None for a model made in memory."""
     check: bool = False

@@ -43,6 +43,7 @@ from headcount.models.model_files import (
     missing_code,
     place_of,
 )
+from headcount.models.picture_encoding import picture_processor
 from headcount.models.sentence_transformer import follow_settings, transformer_folder
 from headcount.models.spread import (
     AUTO,
@@ -120,10 +121,13 @@ def load(
     tokenizer = _tokenizer(place, options)
     if languages is not None and tokenizer is not None:
         set_languages(tokenizer, languages)
-    processor = processor_of(model, place, options)
+    image_processor = processor_of(model, place, options)
+    processor = picture_processor(model, place, options)
     model = model.eval() if where is None else model.eval().to(where)  # type: ignore[arg-type]
     source = None if where is None else _source(model, place, options)
-    return Loaded(model, tokenizer, str(name), inputs, processor, source, check)
+    return Loaded(
+        model, tokenizer, str(name), inputs, image_processor, processor, source=source, check=check
+    )
 
 
 def _model(

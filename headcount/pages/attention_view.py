@@ -11,7 +11,7 @@ from headcount.core import Grid, amount
 from headcount.pages.sentences import arrows
 from headcount.results import Example
 
-DRAWING_SCRIPTS = ("sentence.js", "image.js")
+DRAWING_SCRIPTS = ("sentence.js", "image.js", "places.js")
 """Scripts that draw examples."""
 
 MAX_WORDS = 48
@@ -102,8 +102,49 @@ def image_view(example: Example, grid: Grid) -> ImageView:
     )
 
 
-def view_of(example: Example, grid: Grid | None) -> ExampleView | ImageView:
+@final
+@dataclass(frozen=True)
+class PlacesView:
+    """One drawing: a text and the picture beside it, with where a word looks over the picture."""
+
+    role: str
+    caption: str
+    image: str
+    """The picture, as the text of a `data:` address."""
+    width: int
+    height: int
+    words: tuple[str, ...]
+    regions: tuple[float, ...]
+    """left, top, right, bottom, left ... of the parts that words look at, as shares of the size."""
+    weights: str
+    """The weights of every word on all parts, one word after the other, as base64 of bytes."""
+    largest: tuple[float, ...]
+    """The weight of each word that 255 stands for."""
+    arcs: tuple[int, ...]
+    """word, part, word, part ...: what the head should look at."""
+    note: str = ""
+
+
+def places_view(example: Example) -> PlacesView:
+    """The drawing of one example."""
+    return PlacesView(
+        role=example.role,
+        caption=arrows(example.caption),
+        image=example.image,
+        width=example.size[0],
+        height=example.size[1],
+        words=example.queries,
+        regions=tuple(edge for region in example.regions for edge in region),
+        weights=base64.b64encode(example.weights).decode(),
+        largest=example.largest,
+        arcs=tuple(n for arc in example.arcs for n in arc),
+    )
+
+
+def view_of(example: Example, grid: Grid | None) -> ExampleView | ImageView | PlacesView:
     """The drawing of an example of a run."""
+    if example.regions:
+        return places_view(example)
     return image_view(example, grid) if grid and example.image else example_view(example)
 
 

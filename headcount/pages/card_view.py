@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 
 from headcount import numbers
-from headcount.pages.attention_view import ExampleView, ImageView, view_of
+from headcount.pages.attention_view import ExampleView, ImageView, PlacesView, view_of
 from headcount.pages.kinds import findings
 from headcount.pages.map_view import fates, keepings
 from headcount.pages.names import SITE_TITLES, columns_of, known, measures
@@ -229,7 +229,7 @@ class Card:
     """Its numbers at random weights, in the order of the maps; empty without a null run."""
     related: tuple[Relative, ...]
     """Heads with the most similar profiles."""
-    examples: tuple[ExampleView | ImageView, ...]
+    examples: tuple[ExampleView | ImageView | PlacesView, ...]
     known: str = ""
     """What a paper says of the head, and whether that was found, in a sentence."""
 

@@ -63,6 +63,11 @@ class Example:
     """The image, made small, as the text of a `data:` address; empty for a sentence."""
     largest: tuple[float, ...] = omitted(())
     """On an image, the weight of each query that 255 stands for, in place of 1."""
+    regions: tuple[tuple[float, float, float, float], ...] = omitted(())
+    """On a picture beside a text, left, top, right and bottom of each key, as shares of its width
+    and height."""
+    size: tuple[int, int] = omitted((0, 0))
+    """Width and height of that picture, in pixels; 0 for others."""
 
     def __post_init__(self) -> None:
         shape = (len(self.queries), len(self.keys))
@@ -73,6 +78,8 @@ class Example:
                 raise ValueError(f"expected arcs inside {shape[0]} x {shape[1]} words, got {arc}")
         if self.image and not _IMAGE.fullmatch(self.image):
             raise ValueError(f"expected an image as a data: address, got {self.image[:40]!r}")
+        if self.regions and (len(self.regions) != shape[1] or min(self.size) < 1):
+            raise ValueError(f"expected {shape[1]} regions of a picture, got {len(self.regions)}")
         if self.image and len(self.largest) != shape[0]:
             raise ValueError(f"expected {shape[0]} largest weights, got {len(self.largest)}")
 

@@ -152,6 +152,12 @@ def plain_attention(call: Call) -> Tensor:
     return sdpa_attention_forward(*call.tensors, is_causal=False, **known)[0]
 
 
+def stock_attention(call: Call) -> Tensor:
+    """The heads' outputs of a call, by the function that the module calls outside a tap."""
+    name = str(_known(implementation_of(call.module)))
+    return stock_function(call.module, name)(*call.tensors, **call.kwargs)[0]
+
+
 def stock_function(module: nn.Module, name: str) -> Callable[..., tuple[Tensor, Tensor | None]]:
     """The attention function that a module calls by a name: that of its file, or of transformers.
 

@@ -50,6 +50,7 @@ class Reduction(Enum):
     MASS = ("mass", Form.QUERY)
     NORM_MASS = ("norm_mass", Form.QUERY)
     OWN_SEGMENT = ("own_segment_BHQ", Form.QUERY)
+    KINDS = ("kinds", Form.QUERY)
     COLUMN = ("column_BHK", Form.KEY)
     VALUE_NORM = ("value_norm_BHK", Form.KEY)
     ARC_HITS = ("arc_hits_AHD", Form.MAP)
@@ -62,7 +63,7 @@ class Reduction(Enum):
         self.offered, self.form = offered, form
 
 
-COLUMNS = frozenset({Reduction.MASS, Reduction.NORM_MASS, Reduction.OWN_SEGMENT})
+COLUMNS = frozenset({Reduction.MASS, Reduction.NORM_MASS, Reduction.OWN_SEGMENT, Reduction.KINDS})
 """Reductions that are products with columns beside the values."""
 
 KEYS = frozenset({Reduction.PEAK_KEY, Reduction.PEAK_LATER})

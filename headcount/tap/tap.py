@@ -34,6 +34,7 @@ from headcount.tap.attention_interface import (
     dispatching,
     implementation_of,
     plain_attention,
+    stock_attention,
 )
 from headcount.tap.blocking import Blocked, check_blocked, narrowed
 from headcount.tap.changes import intercepted
@@ -125,6 +126,8 @@ class Tap:
                 "to is unknown and its output can't be replaced by a mean. Replace it by zero."
             )
         self._dead = {model.get_submodule(path) for path in anatomy.dead.values()}
+        towers = (model.get_submodule(path) for path in anatomy.not_run)
+        self._towers = {module for tower in towers for module in tower.modules()}
         self._order = CallOrder(model)
         self._returning: list[Returned] = []
         self._calling: list[Called] = []
@@ -178,6 +181,8 @@ class Tap:
         call.kwargs.pop("output_attentions", None)
         if call.module in self._dead:  # zeros, whatever the arithmetic
             return plain_attention(call)
+        if call.module in self._towers:  # its heads are not looked at, and it computes as it does
+            return stock_attention(call)
         layer, mask, empty = self._layer_of(call.module), call.mask, None
         group = self._group if self._group is not None and self._sees_all() else None
         if group is not None:

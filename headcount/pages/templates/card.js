@@ -178,7 +178,7 @@ function examplesPart(examples, kind) {
     buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(i === index)));
     const example = examples[index];
     const caption = h("p", { class: "caption" }, kind && swatch(kind), ` ${example.caption}`, example.note ? ` (${example.note})` : "");
-    body.replaceChildren(caption, example.rows ? drawImage(example) : drawSentence(example, card.clientWidth - 4));
+    body.replaceChildren(caption, drawExample(example, card.clientWidth - 4));
     drawn = [index, card.clientWidth];
   }
   let drawn;

@@ -1,0 +1,399 @@
+"""The encoder of prompts with pictures: a model's own processor, and which token is of what.
+
+A processor writes a chat by its template, and puts several tokens in place of each picture. Which
+of them stand for a picture their id says. The others are laid over the tokens of the chat as it is
+written, so that only what messages say is content, as in chats of text; what a processor puts
+around pictures, such as the number of a tile, is its own. Tokens of pictures are content.
+
+Where a text has relations to places, its words are the tokens of its pictures, in their order, and
+then the words of the text. So a relation to a box is a link from a word to the words in it, which a
+head chooses among all tokens of that picture: what it has to beat is the place in a picture that is
+most often right, such as the middle, and its own habit to look at some places.
+"""
+
+import json
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from difflib import SequenceMatcher
+from functools import cache
+from itertools import accumulate
+from typing import Any, final
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from headcount.core import CorpusError, ModelError, amount, reason
+from headcount.corpora.chats import Said, WrittenChat, roles_at, written_chat
+from headcount.corpora.encoder import EncodedPair, Encoder
+from headcount.corpora.images import open_image
+from headcount.corpora.mentions import head_without_parse
+from headcount.corpora.messages import MEDIA_ADVICE, check_media, media_parts
+from headcount.corpora.picture_regions import flat, inside, map_of, regions_of
+from headcount.corpora.picture_rows import MARK
+from headcount.corpora.pictures import refuse_picture
+from headcount.corpora.sentence import (
+    NO_WORD,
+    WORD,
+    Box,
+    Encoded,
+    Link,
+    Place,
+    Sentence,
+    Shown,
+)
+from headcount.vocabulary import TEXTS
+
+PIXELS = 50_000_000
+"""Largest number of pixels of a picture."""
+_ORIENTATION = 0x0112
+"""Number of the EXIF field that says how a picture is turned; above 4 it lies on its side."""
+
+
+@final
+class PictureEncoder:
+    """Turns prompts with pictures into a model's inputs, as `Encoder` does texts.
+
+    Args:
+        processor: the model's processor.
+        tokenizer: its tokenizer.
+        picture_id: the id of the tokens that stand for parts of a picture.
+        name: the name of the model, for errors.
+        max_length: largest number of tokens that the model accepts; None if unlimited.
+    """
+
+    inputs, grid = TEXTS, None
+    token_types = windows = strict = False
+    start_id: None = None
+
+    def __init__(
+        self,
+        processor: Any,
+        tokenizer: PreTrainedTokenizerBase,
+        picture_id: int,
+        name: str = "the model",
+        max_length: int | None = None,
+    ) -> None:
+        text = Encoder(tokenizer, max_length)
+        self.processor, self.tokenizer = processor, tokenizer
+        self.name, self.max_length = name, max_length
+        self.pad_id, self.unknown_id, self.sep_ids = text.pad_id, text.unknown_id, text.sep_ids
+        self.source_piece, self.target_piece = text.source_piece, text.target_piece
+        self.source_punctuation = text.source_punctuation
+        self.target_punctuation = text.target_punctuation
+        self.picture_id = picture_id
+        self._regions = cache(self._regions_of)
+
+    @property
+    def about(self) -> str:
+        """The processor and its limit."""
+        limit = f"at most {amount(self.max_length, 'token')}" if self.max_length else "no limit"
+        return f"{type(self.processor).__name__}, pictures beside texts, {limit}"
+
+    def encode(self, sentences: Sequence[Sentence]) -> list[EncodedPair]:
+        """The tokens of some prompts, in order.
+
+        Raises:
+            CorpusError: for a picture that can't be read, for another number of pictures than
+                places for them, and for a prompt that the model does not take.
+        """
+        return [self._encode(sentence) for sentence in sentences]
+
+    def arguments(
+        self, sentences: Sequence[Sentence], ids_BN: Tensor, is_token_BN: Tensor
+    ) -> dict[str, Tensor]:
+        """The arguments of the model's forward for some prompts, whose rows are padded."""
+        parts = [self._processed(each, self._written(each).text) for each in sentences]
+        found = {"input_ids": ids_BN, "attention_mask": is_token_BN.long()}
+        for name in dict.fromkeys(name for part in parts for name in part):
+            if name not in found:
+                rows = [part[name] for part in parts if name in part]
+                lengths = [part["input_ids"].shape[1] for part in parts if name in part]
+                found[name] = _joined(rows, lengths, ids_BN.shape[1])
+        return found
+
+    def num_tokens(self, sentence: Sentence, picture: int = 0) -> int:
+        """Number of tokens of a picture of a text; 0 where its regions are not known."""
+        return len(self._regions(_size(sentence.pictures[picture], sentence.origin)))
+
+    def _encode(self, sentence: Sentence) -> EncodedPair:
+        chat = self._written(sentence)
+        ids = self._processed(sentence, chat.text)["input_ids"][0].tolist()
+        if self.max_length is not None and len(ids) > self.max_length:
+            raise CorpusError(
+                f"{sentence.origin}: expected a prompt of at most "
+                f"{amount(self.max_length, 'token')} with its pictures, got {len(ids)}. Shorten or "
+                "remove it."
+            )
+        encoding: Any = self.tokenizer(
+            chat.text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
+        )
+        spans = [*_laid(ids, encoding["input_ids"], encoding["offset_mapping"], self.picture_id)]
+        roles = roles_at(spans, chat.said)
+        is_picture = [each == self.picture_id for each in ids]
+        special = [
+            role is None and not shown for role, shown in zip(roles, is_picture, strict=True)
+        ]
+        regions = self._regions_in(sentence, sum(is_picture))
+        found = Encoded(
+            ids,
+            [NO_WORD] * len(ids),
+            special,
+            len(ids),
+            roles=roles,
+            num_thoughts=chat.num_thoughts,
+            is_picture=is_picture,
+            regions=[box for its in regions for box in its],
+        )
+        if not sentence.places:
+            return EncodedPair(sentence, found, None)
+        return self._linked(sentence, found, chat, spans, regions)
+
+    def _written(self, sentence: Sentence) -> WrittenChat:
+        """What the processor is given of a prompt, and where its messages stand in it."""
+        for each in sentence.pictures:
+            if each.problem:
+                raise CorpusError(each.problem)
+        number, mark = len(sentence.pictures), _mark(self.processor)
+        writer = self.processor if _has_template(self.processor) else self.tokenizer
+        messages = sentence.messages
+        if messages is None and _has_template(writer):
+            messages = _as_chat(sentence.text, number)
+        if messages is None:
+            given = sentence.text.count(mark)
+            before = "" if given else mark * number
+            text = before + sentence.text
+            found = WrittenChat(text, [(len(before), len(text), "user")])
+        elif not _has_template(writer):
+            raise ModelError(
+                f"{sentence.origin}: expected a model with a chat template, since the row holds "
+                f"messages, got {self.name}. Give the columns of the text and of the picture: "
+                "--columns text=NAME image=NAME."
+            )
+        else:
+            check_media(media_parts(messages, but_images=True), sentence.origin, MEDIA_ADVICE)
+            found = written_chat(writer, _in_parts(messages), sentence.origin)
+        if found.text.count(mark) != number:
+            raise CorpusError(
+                f"{sentence.origin}: expected as many pictures as the prompt has places for, got "
+                f"{amount(number, 'picture')} for {amount(found.text.count(mark), 'place')}. Fix "
+                "or remove the line."
+            )
+        return found
+
+    def _processed(self, sentence: Sentence, text: str) -> Mapping[str, Tensor]:
+        """What the processor makes of a prompt.
+
+        Raises:
+            CorpusError: for a picture that is too large or can't be read, or that it refuses.
+        """
+        for each in sentence.pictures:
+            _size(each, sentence.origin)
+        images = [open_image(each.path) for each in sentence.pictures]
+        return self._run(text, images, sentence.origin)
+
+    def _run(self, text: str, images: Sequence[Any], origin: str) -> Mapping[str, Tensor]:
+        given = {"images": [[*images]]} if images else {}
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # of the processor's own code
+                return self.processor(text=[text], **given, return_tensors="pt", padding=False)
+        except Exception as error:  # processors raise errors of many kinds
+            raise CorpusError(
+                f"{origin}: expected a prompt that {type(self.processor).__name__} takes, but it "
+                f"refuses it: {reason(error).rstrip('.')}. Fix or remove it."
+            ) from error
+
+    def _regions_in(self, sentence: Sentence, number: int) -> list[list[Box | None]]:
+        """The regions of each picture's tokens; nothing where they are not known."""
+        sizes = [_size(each, sentence.origin) for each in sentence.pictures]
+        found = [self._regions(size) for size in sizes]
+        return found if sum(map(len, found)) == number else []
+
+    def _regions_of(self, size: tuple[int, int]) -> list[Box | None]:
+        mark, pictures = _mark(self.processor), (map_of(size), flat(0, size), flat(255, size))
+        found = [self._run(mark, [each], "a picture made to find places") for each in pictures]
+        number = int((found[0]["input_ids"] == self.picture_id).sum())
+        merged, patch = (
+            getattr(self.processor.image_processor, name, 1)
+            for name in ("merge_size", "patch_size")
+        )
+        patch = patch if isinstance(patch, int) else 1
+        return regions_of(*found, number=number, merged=merged, patch=patch)
+
+    def _linked(
+        self,
+        sentence: Sentence,
+        encoded: Encoded,
+        chat: WrittenChat,
+        spans: Sequence[tuple[int, int]],
+        regions: Sequence[Sequence[Box | None]],
+    ) -> EncodedPair:
+        """A prompt whose words are the tokens of pictures and the words of the text, with links."""
+        if not regions:
+            raise ModelError(
+                f"Expected a model whose tokens of pictures can be laid over the picture, since "
+                f"{sentence.origin} has boxes, got {self.name}. Leave the field links out: all "
+                "else works."
+            )
+        firsts = [*accumulate(map(len, regions), initial=0)]
+        words = [*_words(chat.text, chat.said)]
+        links = [
+            self._link(place, sentence, chat.text, words, firsts, regions)
+            for place in sentence.places
+        ]
+        names = [f"patch {n + 1}" for its in regions for n in range(len(its))]
+        names += [chat.text[start:end] for start, end in words]
+        assert encoded.is_picture is not None
+        patch, word_of = iter(range(firsts[-1])), list[int]()
+        for (start, end), is_picture in zip(spans, encoded.is_picture, strict=True):
+            at = NO_WORD if start == end else _word_at(words, start, end)
+            word_of.append(next(patch) if is_picture else at + firsts[-1] * (at != NO_WORD))
+        own = replace(sentence, words=tuple(names), links=tuple(links))
+        return EncodedPair(own, replace(encoded, word_of=word_of), None)
+
+    def _link(
+        self,
+        place: Place,
+        sentence: Sentence,
+        text: str,
+        words: Sequence[tuple[int, int]],
+        firsts: Sequence[int],
+        regions: Sequence[Sequence[Box | None]],
+    ) -> Link:
+        size = _size(sentence.pictures[place.picture], sentence.origin)
+        for box in place.boxes:
+            if box[0] < 0 or box[1] < 0 or box[2] > size[0] or box[3] > size[1]:
+                raise CorpusError(
+                    f"{sentence.origin}: expected boxes inside the picture of {size[0]} x "
+                    f"{size[1]} pixels, got {[*box]} for {place.phrase!r}. Boxes are LEFT, TOP, "
+                    "RIGHT, BOTTOM; bbox is LEFT, TOP, WIDTH, HEIGHT. Fix the line."
+                )
+        query = _found(place.phrase, text, words)
+        if query is None:
+            raise CorpusError(
+                f"{sentence.origin}: expected the phrase of a box in the text, got "
+                f"{place.phrase!r}, which is not there. Fix the line."
+            )
+        first = firsts[place.picture]
+        keys = inside(regions[place.picture], place.boxes, size)
+        if not keys:
+            raise CorpusError(
+                f"{sentence.origin}: expected a box in the part of the picture that the model "
+                f"sees, got {[*place.boxes[0]]} for {place.phrase!r}, which its processor cuts "
+                "off. Remove the link."
+            )
+        its = tuple(first + key for key in keys)
+        every = tuple(range(first, firsts[place.picture + 1]))
+        return Link(place.name, firsts[-1] + query, its, candidates=every)
+
+
+def _size(shown: Shown, origin: str) -> tuple[int, int]:
+    """Width and height of a picture as it is seen, which only its first bytes are read for.
+
+    Raises:
+        CorpusError: if it can't be read, or has more than `PIXELS`.
+    """
+    from PIL import Image
+
+    try:
+        with warnings.catch_warnings(), Image.open(shown.path) as opened:
+            warnings.simplefilter("ignore")  # about large ones, which are refused below
+            (width, height), turned = opened.size, opened.getexif().get(_ORIENTATION, 1) > 4
+    except Exception as error:  # damaged files raise errors of many kinds
+        refuse_picture(shown.path, error)
+    if width * height > PIXELS:
+        raise CorpusError(
+            f"{origin}: expected pictures of at most {PIXELS:,} pixels, got {width:,} x "
+            f"{height:,}: {shown.path}. Make it smaller."
+        )
+    return (height, width) if turned else (width, height)
+
+
+def _mark(processor: Any) -> str:
+    """What stands for a picture in the text that a processor is given."""
+    return str(getattr(processor, "image_token", None) or MARK)
+
+
+def _has_template(writer: Any) -> bool:
+    return bool(getattr(writer, "chat_template", None))
+
+
+def _as_chat(text: str, number: int) -> str:
+    """A text behind pictures as a user's message, in JSON."""
+    parts = [*({"type": "image"} for _ in range(number)), {"type": "text", "text": text}]
+    return json.dumps([{"role": "user", "content": parts}], ensure_ascii=False)
+
+
+def _in_parts(messages: str) -> str:
+    """Messages whose contents are all lists of parts, which templates with pictures expect."""
+    given = json.loads(messages)
+    turns = given["messages"] if isinstance(given, dict) else given
+    for turn in turns:
+        if isinstance(turn.get("content"), str):
+            turn["content"] = [{"type": "text", "text": turn["content"]}]
+    return json.dumps(given, ensure_ascii=False)
+
+
+def _joined(rows: Sequence[Tensor], lengths: Sequence[int], width: int) -> Tensor:
+    """What a processor made of several prompts: rows of tokens are padded, pictures stacked."""
+    if all(row.ndim == 2 and row.shape == (1, n) for row, n in zip(rows, lengths, strict=True)):
+        return torch.cat([torch.nn.functional.pad(row, (0, width - row.shape[1])) for row in rows])
+    most = max(row.shape[1] for row in rows) if rows[0].ndim > 1 else 0
+    if all(row.ndim > 1 and row.shape[2:] == rows[0].shape[2:] for row in rows):
+        rows = [_with_more(row, most) for row in rows]
+    return torch.cat([*rows])
+
+
+def _with_more(row: Tensor, number: int) -> Tensor:
+    """A prompt's tiles with empty ones behind them, which models leave out."""
+    if row.shape[1] == number:
+        return row
+    return torch.cat([row, row.new_zeros(row.shape[0], number - row.shape[1], *row.shape[2:])], 1)
+
+
+def _laid(
+    ids: Sequence[int], plain: Sequence[int], spans: Sequence[tuple[int, int]], picture: int
+) -> Iterator[tuple[int, int]]:
+    """Where each token stands in the text as it was written; (0, 0) for those of no text.
+
+    Args:
+        ids: the tokens with those of pictures.
+        plain: the tokens of the text as it was written.
+        spans: where these stand.
+        picture: the id of a picture's tokens.
+    """
+    kept = [n for n, each in enumerate(ids) if each != picture or n == 0 or ids[n - 1] != picture]
+    found = [(0, 0)] * len(ids)
+    matcher = SequenceMatcher(None, [ids[n] for n in kept], [*plain], autojunk=False)
+    for mine, others, size in matcher.get_matching_blocks():
+        for step in range(size):
+            if ids[kept[mine + step]] != picture:
+                found[kept[mine + step]] = tuple(spans[others + step])
+    yield from found
+
+
+def _words(text: str, said: Sequence[Said]) -> Iterator[tuple[int, int]]:
+    """Where the words stand that messages say."""
+    for start, end, _ in said:
+        for match in WORD.finditer(text, start, end):
+            yield match.span()
+
+
+def _word_at(words: Sequence[tuple[int, int]], start: int, end: int) -> int:
+    """Number of the first word that shares a character with a token; `NO_WORD` if none does."""
+    for number, (first, last) in enumerate(words):
+        if first < end and start < last:
+            return number
+    return NO_WORD
+
+
+def _found(phrase: str, text: str, words: Sequence[tuple[int, int]]) -> int | None:
+    """The head word of a phrase, by its number, where the text says it first."""
+    said = [text[start:end].lower() for start, end in words]
+    its = [match[0].lower() for match in WORD.finditer(phrase)]
+    for number in range(len(said) - len(its) + 1):
+        if its and said[number : number + len(its)] == its:
+            return number + head_without_parse(its)
+    return None

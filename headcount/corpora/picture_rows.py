@@ -1,0 +1,216 @@
+"""Pictures beside texts, as rows have them: in messages of chats, or in columns beside a text.
+
+- A chat has parts of the type `image`, whose picture is their field `image`, `path` or `url` (or an
+  object `image_url`), or comes from the row's column `images` or `image`, in order.
+- LLaVA's form: `<image>` inside a message and the row's column `image`. If no message says where
+  the pictures of a named column belong, they stand in front of the first user's message.
+- Columns `image` and `text`, both named by the user: the picture in front of the text.
+
+A picture is a path (relative to the row's file, or to where headcount runs), a `data:` address,
+bytes as data sets hold them, or a picture of Pillow. Nothing is fetched from the network.
+
+A relation from a phrase to places is `{"name": "subject", "phrase": "the dog", "boxes": [[LEFT,
+TOP, RIGHT, BOTTOM]]}` in the field `links`, in pixels; `bbox` is COCO's `[LEFT, TOP, WIDTH,
+HEIGHT]`.
+"""
+
+import base64
+import binascii
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from headcount.core import CorpusError, amount
+from headcount.corpora.messages import Chat
+from headcount.corpora.pictures import Picture, image_digest, kept, picture_of
+from headcount.corpora.sentence import Box, Place, Shown
+
+MARK = "<image>"
+"""What stands for a picture inside a text of LLaVA's form."""
+_SAID = ("image", "path", "url", "image_url")
+"""Fields of a part of a message that say which picture it is."""
+_DATA = re.compile(r"data:image/[\w.+-]+;base64,", re.IGNORECASE)
+
+
+def is_part(part: object) -> bool:
+    """Whether a part of a message stands for a picture."""
+    return isinstance(part, Mapping) and part.get("type") in ("image", "image_url", "input_image")
+
+
+def pictured(chat: Chat, given: Sequence[object], origin: str) -> tuple[Chat, tuple[Shown, ...]]:
+    """A chat whose parts for pictures are bare, and the pictures in their order.
+
+    A picture that can't be used keeps the reason, and so does a wrong number of pictures. A model
+    of texts refuses the row, or leaves it out, whatever its pictures are.
+
+    Args:
+        chat: the chat as the row has it.
+        given: pictures of the row that messages do not name.
+        origin: file and line, for errors.
+    """
+    waiting, found = iter(given), list[Shown]()
+    turns = [_in_parts(turn) for turn in chat.turns]
+    if given and not any(is_part(part) for turn in turns for part in _parts(turn)):
+        first = next((turn for turn in turns if turn.get("role") == "user"), turns[0])
+        first["content"] = [*({"type": "image"} for _ in given), *_parts(first)]
+    places = [part for turn in turns for part in _parts(turn) if is_part(part)]
+    for part in places:
+        named = next((part[each] for each in _SAID if part.get(each)), None)
+        cell = next(waiting, None) if named is None else named
+        found += [] if cell is None else [shown(cell, origin)]
+    number = len(found) + sum(1 for _ in waiting)
+    if number != len(places):
+        problem = (
+            f"{origin}: expected as many pictures as the messages have places for, got "
+            f"{amount(number, 'picture')} for {amount(len(places), 'place')}. Fix or remove the "
+            "line."
+        )
+        found = [Shown(Path(), "", problem)]
+    bare = [
+        turn | {"content": [{"type": "image"} if is_part(each) else each for each in _parts(turn)]}
+        if _parts(turn)
+        else turn
+        for turn in turns
+    ]
+    return Chat(bare, chat.template), tuple(found)
+
+
+def _parts(turn: Mapping[str, Any]) -> Sequence[Any]:
+    content = turn.get("content")
+    return content if isinstance(content, list) else []
+
+
+def _in_parts(turn: Any) -> dict[str, Any]:
+    """A message whose content is a list, with a part for each `<image>` in its texts."""
+    if not isinstance(turn, Mapping):
+        return {"role": "", "content": turn}  # refused where messages are checked
+    content = turn.get("content")
+    if isinstance(content, str):
+        content = [{"type": "text", "text": content}]
+    if not isinstance(content, list | tuple):
+        return dict(turn)
+    return {**turn, "content": [each for part in content for each in _split(part)]}
+
+
+def _split(part: Any) -> Iterator[Any]:
+    text = part.get("text") if isinstance(part, Mapping) else part
+    if not isinstance(text, str) or MARK not in text:
+        yield part
+        return
+    for number, piece in enumerate(text.split(MARK)):
+        if number:
+            yield {"type": "image"}
+        if piece.strip():
+            yield {"type": "text", "text": piece.strip("\n")}
+
+
+def shown(cell: Any, origin: str) -> Shown:
+    """The picture in a cell, or what is wrong with it."""
+    if isinstance(cell, Mapping) and isinstance(cell.get("url"), str):
+        cell = cell["url"]
+    cell = picture_of(cell)
+    if isinstance(cell, str) and (head := _DATA.match(cell)):
+        try:
+            cell = kept(base64.b64decode(cell[head.end() :], validate=True))
+        except (binascii.Error, ValueError):
+            problem = f"{origin}: expected a picture in base64, got {cell!r:.60}. Fix the line."
+            return Shown(Path(), "", problem)
+    if isinstance(cell, str):
+        cell = cell.removeprefix("file://")
+    if isinstance(cell, str) and "://" in cell:
+        problem = (
+            f"{origin}: expected a picture on this machine, got {cell!r:.80}, which is not "
+            "fetched. Download it, and give its path."
+        )
+        return Shown(Path(), "", problem)
+    if not isinstance(cell, str | Path) or not str(cell):
+        problem = f"{origin}: expected the path of a picture, got {cell!r:.80}. Fix the line."
+        return Shown(Path(), "", problem)
+    try:
+        return Shown(Path(cell), image_digest(Path(cell)))
+    except CorpusError as error:
+        return Shown(Path(cell), "", str(error))
+
+
+def pictures_in(row: Mapping[Any, Any], names: Sequence[object]) -> list[object]:
+    """The pictures in the columns of a row that hold one or a list of them."""
+    found = list[object]()
+    for name in names:
+        cell = row.get(name)
+        if cell is not None:
+            found += cell if isinstance(cell, list | tuple) else [cell]
+    return found
+
+
+def near(row: Mapping[Any, Any], folder: Path) -> Mapping[Any, Any]:
+    """A row whose relative paths of pictures that lie beside its file are found there."""
+    names = [name for name in ("image", "images", *_CHATS) if name in row]
+    return {**row, **{name: _near(row[name], folder, name) for name in names}} if names else row
+
+
+_CHATS = ("messages", "conversations", "conversation", "prompt")
+
+
+def _near(cell: Any, folder: Path, name: object = "") -> Any:
+    if isinstance(cell, Mapping):
+        return {key: _near(each, folder, key) for key, each in cell.items()}
+    if isinstance(cell, list):
+        return [_near(each, folder, name) for each in cell]
+    is_path = isinstance(cell, str) and name in (*_SAID, "images") and "://" not in cell
+    if not is_path or len(cell) > 1000 or Path(cell).is_absolute() or Path(cell).exists():
+        return cell
+    beside = folder / cell
+    return Picture(beside) if beside.exists() else cell
+
+
+def are_places(cell: object) -> bool:
+    """Whether a field of a row that nobody named looks like relations to places."""
+    items = cell if isinstance(cell, list | tuple) else ()
+    return any(isinstance(each, Mapping) and {"boxes", "bbox"} & {*each} for each in items)
+
+
+def places_of(cell: object, origin: str, num_pictures: int) -> tuple[Place, ...]:
+    """The relations from phrases to places in a row's field `links`.
+
+    Raises:
+        CorpusError: for one without a phrase or a name, or boxes that are none.
+    """
+    return tuple(_place(each, origin, num_pictures) for each in _items(cell))
+
+
+def _items(cell: object) -> Sequence[Any]:
+    return cell if isinstance(cell, list | tuple) else [cell]
+
+
+def _place(cell: Any, origin: str, num_pictures: int) -> Place:
+    try:
+        assert isinstance(cell, Mapping)
+        boxes = [_box(each) for each in _items_of_boxes(cell.get("boxes"))]
+        if cell.get("bbox") is not None:
+            left, top, width, height = map(float, cell["bbox"])
+            boxes.append(_box((left, top, left + width, top + height)))
+        name, phrase, number = cell.get("name", "place"), cell["phrase"], cell.get("picture", 0)
+        assert boxes and isinstance(phrase, str) and phrase.strip() and isinstance(name, str)
+        assert isinstance(number, int) and 0 <= number < num_pictures
+    except (AssertionError, KeyError, TypeError, ValueError) as error:
+        raise CorpusError(
+            f"{origin}: expected links such as "
+            '{"name": "subject", "phrase": "the dog", "boxes": [[LEFT, TOP, RIGHT, BOTTOM]]}, in '
+            f"pixels of one of {amount(num_pictures, 'picture')}, got {cell!r:.120}. Fix the line."
+        ) from error
+    return Place(name, phrase.strip(), tuple(boxes), number)
+
+
+def _items_of_boxes(cell: Any) -> Sequence[Any]:
+    """A list of boxes; one box alone is a list of it."""
+    items = [] if cell is None else [*cell]
+    return [items] if items and isinstance(items[0], int | float) else items
+
+
+def _box(cell: Any) -> Box:
+    left, top, right, bottom = map(float, cell)
+    if not (left < right and top < bottom and all(map(math.isfinite, (left, top, right, bottom)))):
+        raise ValueError("no box")
+    return left, top, right, bottom

@@ -1,0 +1,127 @@
+"""The encoder of a model that reads texts beside pictures, and the processor that is saved with it.
+
+The processor that works with Pillow is taken, as for images alone. One that also reads videos needs
+torchvision for them; where that is missing, the processor is put together without videos.
+"""
+
+import warnings
+from collections.abc import Mapping
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+from transformers import (
+    AutoConfig,
+    AutoImageProcessor,
+    AutoProcessor,
+    AutoTokenizer,
+    PreTrainedModel,
+    ProcessorMixin,
+)
+from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
+
+from headcount.core import ModelError, reason
+from headcount.corpora import PictureEncoder
+from headcount.models.loaded import Loaded
+from headcount.models.model_files import is_saved
+
+PROCESSOR_CONFIGS = ("processor_config.json", "preprocessor_config.json")
+"""Files with the settings of a processor."""
+
+
+def reads_pictures(model: PreTrainedModel) -> bool:
+    """Whether a model reads pictures beside a text."""
+    taken = signature(model.forward).parameters
+    return model.main_input_name == "input_ids" and {"input_ids", "pixel_values"} <= {*taken}
+
+
+def picture_encoder(loaded: Loaded) -> PictureEncoder:
+    """The encoder that turns prompts with pictures into the model's inputs.
+
+    Raises:
+        ModelError: if the model reads no pictures, or has no processor.
+    """
+    if not reads_pictures(loaded.model):
+        raise ModelError(
+            f"Expected a model that reads pictures beside texts, got {loaded.name} "
+            f"({loaded.config.model_type}), which reads {loaded.model.main_input_name}. Leave rows "
+            "with pictures out: --without-media."
+        )
+    if loaded.processor is None or loaded.tokenizer is None:
+        raise ModelError(
+            f"Expected a processor beside the weights of {loaded.name}, since the rows have "
+            "pictures, got none. Save one: processor.save_pretrained(FOLDER). For a model in "
+            "memory, pass headcount.Loaded(model, processor.tokenizer, name, processor=processor)."
+        )
+    names = ("image_token_id", "image_token_index")
+    found = (getattr(loaded.config, name, None) for name in names)
+    number = next((each for each in found if isinstance(each, int)), None)
+    if number is None:
+        raise ModelError(
+            f"Expected the token that stands for pictures ({' or '.join(names)}) in the config of "
+            f"{loaded.name}, got none: its pictures are no tokens beside the text. Its heads can "
+            "be gated and tapped in Python."
+        )
+    limit = loaded.max_length
+    return PictureEncoder(loaded.processor, loaded.tokenizer, number, loaded.name, limit)
+
+
+def picture_processor(
+    model: PreTrainedModel, name: str | Path, options: Mapping[str, Any]
+) -> Any | None:
+    """The processor beside a model of texts and pictures; None for others, and if none is saved."""
+    if not reads_pictures(model):
+        return None
+    try:
+        found = AutoProcessor.from_pretrained(name, backend="pil", **options)
+    except ImportError:  # videos need torchvision
+        found = _without_videos(name, options)
+    except Exception as error:  # damaged files raise errors of many kinds
+        files = (f"{options['subfolder']}/{each}".removeprefix("/") for each in PROCESSOR_CONFIGS)
+        if any(is_saved(str(name), file) for file in files):
+            why = reason(error)
+            warnings.warn(
+                f"{name}: its processor can't be read and is ignored: {why}", stacklevel=3
+            )
+        return None
+    return found if isinstance(found, ProcessorMixin) else None
+
+
+def _without_videos(name: str | Path, options: Mapping[str, Any]) -> Any | None:
+    """A processor of texts and pictures alone, from what is saved of it."""
+    kind = PROCESSOR_MAPPING.get(type(AutoConfig.from_pretrained(name, **options)), None)
+    if kind is None:
+        return None
+    settings, _ = kind.get_processor_dict(name, **options)
+    parts = ("image_processor", "video_processor", "feature_extractor", "processor_class")
+    return without_videos(
+        kind,
+        AutoImageProcessor.from_pretrained(name, backend="pil", **options),
+        AutoTokenizer.from_pretrained(name, **options),
+        **{key: each for key, each in settings.items() if key not in (*parts, "auto_map")},
+    )
+
+
+def without_videos(kind: Any, image_processor: Any, tokenizer: Any, **settings: Any) -> Any:
+    """A processor whose class also reads videos, which this one does not.
+
+    Args:
+        kind: its class.
+        image_processor: what reads pictures.
+        tokenizer: the tokenizer.
+        settings: further arguments of the class.
+    """
+
+    class WithoutVideos(kind):
+        """A processor that is not asked whether it has what reads videos."""
+
+        def check_argument_for_proper_class(self, argument_name: str, argument: Any) -> Any:
+            """Check an argument, if it is there."""
+            if argument is None:
+                return type(None)
+            return super().check_argument_for_proper_class(argument_name, argument)
+
+    WithoutVideos.__name__ = kind.__name__
+    if "video_processor" in signature(kind.__init__).parameters:
+        settings["video_processor"] = None
+    return WithoutVideos(image_processor=image_processor, tokenizer=tokenizer, **settings)

@@ -1,0 +1,54 @@
+"""Weight from words and from pictures to each, by definition, from a stock model's own weights.
+
+Reference: Kang et al. 2025, section 3, https://arxiv.org/abs/2503.06287
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+KINDS = ("text", "picture")
+
+
+def over_texts(texts: Sequence[tuple[np.ndarray, Sequence[str]]]) -> dict[str, list[float]]:
+    """The numbers of every head of a layer, by column.
+
+    Args:
+        texts: for each, the weights [head, query, key], and what each token is: `text`, `picture`,
+            or something else.
+    """
+    heads = len(texts[0][0])
+    found: dict[str, list[float]] = {}
+    for start in KINDS:
+        for end in KINDS:
+            found[f"{start}_to_{end}"] = [_mean(texts, head, start, end) for head in range(heads)]
+    found["picture_sink"] = [_sink(texts, head) for head in range(heads)]
+    return found
+
+
+def _mean(
+    texts: Sequence[tuple[np.ndarray, Sequence[str]]], head: int, start: str, end: str
+) -> float:
+    """How much of a token's attention goes to tokens of a kind, on average over tokens."""
+    shares = []
+    for A, kinds in texts:
+        for query, kind in enumerate(kinds):
+            if kind == start:
+                share = 0.0
+                for key, other in enumerate(kinds):
+                    if other == end:
+                        share += float(A[head, query, key])
+                shares.append(share)
+    return sum(shares) / len(shares)
+
+
+def _sink(texts: Sequence[tuple[np.ndarray, Sequence[str]]], head: int) -> float:
+    """How much of the attention on pictures goes to the token that gets most in each text."""
+    most = total = 0.0
+    for A, kinds in texts:
+        columns = []
+        for key, kind in enumerate(kinds):
+            if kind == "picture":
+                columns.append(sum(float(A[head, query, key]) for query in range(len(kinds))))
+        most, total = most + max(columns), total + sum(columns)
+    return most / total

@@ -118,7 +118,9 @@ def idefics() -> tuple[Any, Any]:
     return hf.Idefics3ForConditionalGeneration(config), processor
 
 
-_QWEN = {
+_TURNED = {"rope_type": "default", "mrope_section": [1, 1, 2], "rope_theta": 1e4}
+_DEEP: dict[str, Any] = {"depth": 2, "hidden_size": 16, "intermediate_size": 20, "num_heads": 2}
+_QWEN: dict[str, Any] = {
     f"{name}_token_id": VOCABULARY[token]
     for name, token in (
         ("image", "<|image_pad|>"),
@@ -131,9 +133,17 @@ _QWEN = {
 
 def qwen() -> tuple[Any, Any]:
     """Qwen2.5-VL: patches merged by fours, windows in the tower, pictures of any shape."""
-    text = {**SIZES, "rope_parameters": {"rope_type": "default", "mrope_section": [1, 1, 2]}}
+    text: dict[str, Any] = {
+        **SIZES,
+        "rope_parameters": {"rope_type": "default", "mrope_section": [1, 1, 2]},
+    }
     text["rope_parameters"]["rope_theta"] = 1e4
-    vision = {"depth": 2, "hidden_size": 16, "intermediate_size": 20, "num_heads": 2}
+    vision: dict[str, Any] = {
+        "depth": 2,
+        "hidden_size": 16,
+        "intermediate_size": 20,
+        "num_heads": 2,
+    }
     vision |= {"patch_size": 4, "window_size": 16, "out_hidden_size": 24}
     vision |= {"fullatt_block_indexes": [1]}
     config = hf.Qwen2_5_VLConfig(text_config=text, vision_config=vision, **_QWEN)
@@ -149,9 +159,17 @@ def qwen() -> tuple[Any, Any]:
 
 def qwen3() -> tuple[Any, Any]:
     """Qwen3-VL: its tower adds to several layers of the decoder."""
-    text = {**SIZES, "rope_parameters": {"rope_type": "default", "mrope_section": [1, 1, 2]}}
+    text: dict[str, Any] = {
+        **SIZES,
+        "rope_parameters": {"rope_type": "default", "mrope_section": [1, 1, 2]},
+    }
     text["rope_parameters"]["rope_theta"] = 1e4
-    vision = {"depth": 2, "hidden_size": 16, "intermediate_size": 20, "num_heads": 2}
+    vision: dict[str, Any] = {
+        "depth": 2,
+        "hidden_size": 16,
+        "intermediate_size": 20,
+        "num_heads": 2,
+    }
     vision |= {"patch_size": 4, "out_hidden_size": 24, "deepstack_visual_indexes": [0]}
     vision |= {"num_position_embeddings": 16}
     config = hf.Qwen3VLConfig(text_config=text, vision_config=vision, **_QWEN)
@@ -173,7 +191,7 @@ def paligemma() -> tuple[Any, Any]:
         image_token_index=VOCABULARY["<image>"],
         projection_dim=24,
     )
-    reader = hf.SiglipImageProcessorPil(size={"height": 16, "width": 16})
+    reader: Any = hf.SiglipImageProcessorPil(size={"height": 16, "width": 16})
     reader.image_seq_length = 16
     processor = hf.PaliGemmaProcessor(image_processor=reader, tokenizer=tokenizer())
     return hf.PaliGemmaForConditionalGeneration(config), processor

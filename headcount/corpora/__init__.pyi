@@ -86,6 +86,7 @@ from .mentions import Mention as Mention
 from .messages import check_template as check_template
 from .messages import template_values as template_values
 from .picture_encoder import PictureEncoder as PictureEncoder
+from .picture_rows import sentence_beside as sentence_beside
 from .reading import are_chats as are_chats
 from .reading import are_two_texts as are_two_texts
 from .reading import check_columns as check_columns

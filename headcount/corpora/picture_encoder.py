@@ -370,7 +370,8 @@ def _laid(
     for mine, others, size in matcher.get_matching_blocks():
         for step in range(size):
             if ids[kept[mine + step]] != picture:
-                found[kept[mine + step]] = tuple(spans[others + step])
+                start, end = spans[others + step]
+                found[kept[mine + step]] = (start, end)
     yield from found
 
 

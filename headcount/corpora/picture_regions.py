@@ -58,9 +58,10 @@ def regions_of(
         patch: side of a patch in pixels, where patches come as rows.
     """
     pixels = [each.get("pixel_values") for each in (colored, black, white)]
-    if any(not isinstance(each, Tensor) or each.shape != pixels[0].shape for each in pixels):
+    given = [each for each in pixels if isinstance(each, Tensor)]
+    if len(given) < len(pixels) or len({each.shape for each in given}) > 1:
         return []
-    place, none, full = (each.float() for each in pixels)  # type: ignore[union-attr]
+    place, none, full = (each.float() for each in given)
     scale = full - none
     share = torch.where(scale.abs() > 1e-6, (place - none) / scale, 0)
     as_patches = "image_grid_thw" in colored

@@ -19,13 +19,14 @@ import binascii
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from headcount.core import CorpusError, amount
-from headcount.corpora.messages import Chat
+from headcount.corpora.messages import Chat, chat_of, media_parts, messages_of
 from headcount.corpora.pictures import Picture, image_digest, kept, picture_of
-from headcount.corpora.sentence import Box, Place, Shown
+from headcount.corpora.sentence import Box, Place, Sentence, Shown
 
 MARK = "<image>"
 """What stands for a picture inside a text of LLaVA's form."""
@@ -75,6 +76,14 @@ def pictured(chat: Chat, given: Sequence[object], origin: str) -> tuple[Chat, tu
         for turn in turns
     ]
     return Chat(bare, chat.template), tuple(found)
+
+
+def sentence_beside(sentence: Sentence) -> Sentence:
+    """A chat with the pictures that its messages name; a text without pictures itself."""
+    if sentence.messages is None or media_parts(sentence.messages) is None:
+        return sentence
+    chat, pictures = pictured(chat_of(sentence.messages), (), sentence.origin)
+    return replace(sentence, messages=messages_of(chat, sentence.origin), pictures=pictures)
 
 
 def _parts(turn: Mapping[str, Any]) -> Sequence[Any]:

@@ -89,7 +89,7 @@ def picture_processor(
 
 def _without_videos(name: str | Path, options: Mapping[str, Any]) -> Any | None:
     """A processor of texts and pictures alone, from what is saved of it."""
-    kind = PROCESSOR_MAPPING.get(type(AutoConfig.from_pretrained(name, **options)), None)
+    kind: Any = PROCESSOR_MAPPING.get(type(AutoConfig.from_pretrained(name, **options)), None)
     if kind is None:
         return None
     settings, _ = kind.get_processor_dict(name, **options)

@@ -32,6 +32,7 @@ from headcount.results import START
 from headcount.tasks.batch import TaskBatch, pad_id, padded, text_inputs
 from headcount.tasks.metrics import IGNORED, PerplexityTask
 from headcount.tasks.options import Masking, check_roles
+from headcount.tasks.pictured import Pictured
 
 
 def whole_texts(loaded: Loaded, table: Table) -> list[Encoded]:
@@ -56,11 +57,15 @@ def predicted(
     """
     found = list[tuple[Encoded, list[bool] | None]]()
     for text in whole_texts(loaded, table):
-        asked = None
-        if text.roles is not None:
-            asked = [role in roles if roles else role is not None for role in text.roles]
-        found.append((text, asked))
+        found.append((text, asked_of(text, roles)))
     return found
+
+
+def asked_of(text: Encoded, roles: Sequence[str]) -> list[bool] | None:
+    """Which tokens of a chat are predicted: what messages of some roles say; None for a text."""
+    if text.roles is None:
+        return None
+    return [role in roles if roles else role is not None for role in text.roles]
 
 
 def piece_length(loaded: Loaded, max_length: int | None) -> int | None:
@@ -140,7 +145,8 @@ class CausalLanguageModelling(PerplexityTask):
     neither loss nor perplexity.
 
     A text that is a list of messages is written by the tokenizer's chat template. The content of
-    the messages is predicted, not what the template writes around it.
+    the messages is predicted, not what the template writes around it. Chats may have pictures, if
+    the model reads some; such chats are not cut.
 
     Args:
         loaded: a decoder with its tokenizer.
@@ -154,7 +160,7 @@ class CausalLanguageModelling(PerplexityTask):
     """
 
     name: ClassVar[str] = "causal-lm"
-    by_example: ClassVar[tuple[str, ...]] = ("pieces",)
+    by_example: ClassVar[tuple[str, ...]] = ("pieces", "_texts")
 
     def __init__(
         self,
@@ -170,15 +176,23 @@ class CausalLanguageModelling(PerplexityTask):
         check_roles(roles, bool(table.chats))
         encoder = whole_encoder(loaded)
         self._start, self._roles = encoder.start_ids if start else (), tuple(roles)
-        texts = predicted(loaded, table, roles)
-        self.sha256 = table.sha256_with(max_length=max_length, **self.signed_options)
+        self._pictured = Pictured.of(loaded, table)
         length = piece_length(loaded, max_length)
+        if self._pictured is None:
+            texts, signed = predicted(loaded, table, roles), None
+        else:  # a chat is read with its pictures, and so not cut
+            pairs = self._pictured.encoder.encode(self._pictured.sentences)
+            texts, length = [(each.source, asked_of(each.source, roles)) for each in pairs], None
+            signed = self._pictured.signed
+        options = {"max_length": max_length, "pictures": signed, **self.signed_options}
+        self.sha256 = table.sha256_with(**options)
         self.noted = Noted.of(text for text, _ in texts)
         pieces = [
             list(chained(text.ids, length, self._start_of(text.ids), asked))
             for text, asked in texts
         ]
         self.pieces = [piece for of_text in pieces for piece in of_text]
+        self._texts = [number for number, of_text in enumerate(pieces) for _ in of_text]
         self._pad_id = pad_id(loaded)
         self.num_texts = len(texts)
         self.num_cut = sum(len(of_text) > 1 for of_text in pieces)
@@ -222,6 +236,9 @@ class CausalLanguageModelling(PerplexityTask):
         inputs = text_inputs(ids, self._pad_id)
         labels_RN = inputs["input_ids"].masked_fill(~padded(asked, False).bool(), IGNORED)
         labels = {"labels": pad(labels_RN[:, 1:], (0, 1), value=IGNORED)}
+        if self._pictured is not None:
+            beside = [self._pictured.sentences[self._texts[index]] for index in index_E]
+            inputs = self._pictured.inputs(beside, inputs)
         return TaskBatch.of(inputs, labels, index_E)
 
     def output(self, model: PreTrainedModel, batch: TaskBatch, **more: Any) -> Any:

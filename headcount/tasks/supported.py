@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import final
 
+import torch
 from transformers import PreTrainedModel
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
@@ -17,7 +18,8 @@ from transformers.models.auto.modeling_auto import (
 )
 
 from headcount.core import ModelError
-from headcount.models import EMBEDS, NotLookedUpError, SentenceEncoding
+from headcount.models import EMBEDS, NotLookedUpError, SentenceEncoding, reads_pictures
+from headcount.tap import evaluating, tiny_inputs
 
 
 @final
@@ -93,7 +95,21 @@ def _continues(model: PreTrainedModel) -> bool:
     names = chain.from_iterable((each,) if isinstance(each, str) else each for each in named)
     heads = _named(model, "ForCausalLM", *names)
     config = model.config
+    if reads_pictures(model):  # classes of such models are named after what they are made for
+        heads = heads or (model.can_generate() and _sees_no_later(model))
     return _takes_text(model) and heads and not config.is_encoder_decoder and not _is_encoder(model)
+
+
+def _sees_no_later(model: PreTrainedModel) -> bool:
+    """Whether the last token of a text changes nothing before it (it does in PaliGemma)."""
+    ids_1N = tiny_inputs(model)["input_ids"][:1]
+    ids_2N = ids_1N.repeat(2, 1)
+    ids_2N[1, -1] = ids_1N[0, 0] if ids_1N[0, 0] != ids_1N[0, -1] else ids_1N[0, 1]
+    with evaluating(model), torch.inference_mode():
+        logits = getattr(model(input_ids=ids_2N, use_cache=False), "logits", None)
+    if logits is None:
+        return False
+    return torch.allclose(logits[0, :-1], logits[1, :-1], rtol=1e-3, atol=1e-3)
 
 
 def _embeds(model: PreTrainedModel) -> bool:

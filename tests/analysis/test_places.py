@@ -52,11 +52,12 @@ def planted(rows: list[dict[str, Any]]) -> Loaded:
     """A LLaVA of which two heads of the first layer are set, by what the layer reads."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        sizes = tiny.SIZES | {"hidden_size": 48, "num_hidden_layers": 1}
+        sizes: dict[str, Any] = tiny.SIZES | {"hidden_size": 48, "num_hidden_layers": 1}
+        seen: dict[str, Any] = tiny.SEEN | {"hidden_size": 32}
         rope = {"rope_type": "default", "rope_theta": 1e12}
         config = hf.LlavaConfig(
             text_config=hf.LlamaConfig(**sizes, rope_parameters=rope),
-            vision_config=hf.CLIPVisionConfig(**tiny.SEEN | {"hidden_size": 32}),
+            vision_config=hf.CLIPVisionConfig(**seen),
             image_token_index=tiny.VOCABULARY["<image>"],
             vision_feature_layer=-1,
         )

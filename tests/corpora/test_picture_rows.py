@@ -30,8 +30,8 @@ def encoded(loaded: Loaded, corpus: Corpus) -> list[EncodedPair]:
 
 def content(loaded: Loaded, pair: EncodedPair) -> list[str]:
     """The tokens of the text that are content."""
-    source, tokenizer = pair.source, loaded.tokenizer
-    assert source.is_picture is not None and tokenizer is not None
+    source, tokenizer = pair.source, loaded.processor.tokenizer
+    assert source.is_picture is not None
     kinds = zip(source.ids, source.is_special, source.is_picture, strict=True)
     return [tokenizer.decode([each]) for each, special, shown in kinds if not special | shown]
 
@@ -151,7 +151,7 @@ def test_bad_rows_are_refused_with_their_place(llava: Loaded, tmp_path: Path) ->
     ]
     for row, message in cases:
         with pytest.raises(CorpusError, match=message):
-            PictureEncoder(llava.processor, llava.tokenizer, 4).encode([*Corpus([row])])
+            PictureEncoder(llava.processor, llava.processor.tokenizer, 4).encode([*Corpus([row])])
 
 
 def test_a_processor_is_needed(tmp_path: Path) -> None:

@@ -21,13 +21,19 @@ WORDS = 8
 """Least number of words of a query."""
 
 
-def main(text: tyro.conf.Positional[Path], out: tyro.conf.Positional[Path], seed: int = 0) -> None:
+def main(
+    text: tyro.conf.Positional[Path],
+    out: tyro.conf.Positional[Path],
+    seed: int = 0,
+    share: float = 1.0,
+) -> None:
     """Write train.tsv, dev.tsv and test.tsv.
 
     Args:
         text: text with headings such as `= Title =`, a paragraph a line.
         out: folder for the files; it is created.
         seed: seed of the draws.
+        share: share of the sizes to write.
     """
     generator, articles = np.random.default_rng(seed), list[list[str]]()
     for line in text.read_text(encoding="utf-8").splitlines():
@@ -37,7 +43,8 @@ def main(text: tyro.conf.Positional[Path], out: tyro.conf.Positional[Path], seed
             articles[-1].append(_plain(line))
     order = generator.permutation(len(articles)).tolist()
     out.mkdir(parents=True, exist_ok=True)
-    for (name, (most, size)), part in zip(SIZES.items(), np.array_split(order, 3), strict=True):
+    sizes = {name: [round(each * share) for each in both] for name, both in SIZES.items()}
+    for (name, (most, size)), part in zip(sizes.items(), np.array_split(order, 3), strict=True):
         rows = [_row(each) for article in part for each in articles[article] if _is_long(each)]
         drawn = [rows[index] for index in generator.permutation(len(rows))[:size].tolist()]
         table = pd.DataFrame(drawn, columns=["query", "passage"])

@@ -7,6 +7,7 @@ that no choice depends on.
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any, final
@@ -31,6 +32,7 @@ from headcount.pruning.costs import Costs, compacted
 from headcount.pruning.limit import Chosen, broken_limit, choose, kept_limit, number_of_heads
 from headcount.pruning.methods.method import Method, check_finetunings
 from headcount.pruning.methods.registry import as_method, chosen
+from headcount.pruning.remembering import remembered, remembered_speed
 from headcount.results import (
     CeilingRecord,
     ChoiceRecord,
@@ -194,7 +196,8 @@ class Pruning:
             possible, cache = self._ceiling(plan), cache_record(loaded, smaller)
         after = self._evaluated("pruned model", smaller, tasks)
         compared = self._compared(tasks, before, after)
-        size, speed = size_record(loaded, smaller), costs.speed(smaller)
+        size = size_record(loaded, smaller)
+        speed = remembered_speed(self.context, smaller, partial(costs.speed, smaller))
         paid = costs.paid(smaller, size, speed)
         changed = {name: each.score for name, each in compared.items()}
         within_limit = kept_limit(self.limit, changed, paid)
@@ -251,7 +254,8 @@ class Pruning:
         found = {}
         for name, task in tasks.items():
             watched = self.context.watched(task, f"{what} on {name}")
-            found[name] = evaluate(loaded.model, watched, self.context.max_tokens, texts=True)
+            make = partial(evaluate, loaded.model, watched, self.context.max_tokens, texts=True)
+            found[name] = remembered(self.context, loaded, task, make)
         return found
 
     def _choice(self, chosen: Chosen) -> ChoiceRecord:

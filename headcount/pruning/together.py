@@ -32,7 +32,7 @@ from itertools import chain
 from typing import final
 
 import torch
-from jaxtyping import Float64, Int64
+from jaxtyping import Float32, Float64, Int64
 from torch import Tensor
 
 from headcount.compaction import feed_forwards, kept_neurons, neurons_gated
@@ -45,8 +45,9 @@ from headcount.pruning.context import PruningContext
 from headcount.pruning.methods.method import Selection, by_mean
 from headcount.tap import Tap, evaluating, input_device
 
-Slopes = Mapping[LayerId, Float64[Tensor, "example unit"]]
-"""Gradient of each example's loss at each gate, by layer of heads or of neurons."""
+Slopes = Mapping[LayerId, Float32[Tensor, "example unit"]]
+"""Gradient of each example's loss at each gate, by layer of heads or of neurons: 4 bytes each, so
+that 2,000 examples of 350,000 neurons take 2.8 GB; products are made of one layer at a time."""
 
 QUARTER = 0.25
 """Share of the neurons that the model keeps on which the saving of a neuron is measured: where
@@ -75,16 +76,16 @@ def slopes(context: PruningContext) -> Slopes:
             for place, gradient in zip(leaves, gradients, strict=True):
                 found[place][done : done + len(gradient)] = gradient.float().cpu()
             done += batch.num_examples
-    return {place: each.double() for place, each in found.items()}
+    return found
 
 
-def information(slope_EU: Float64[Tensor, "example unit"]) -> Float64[Tensor, " unit"]:
+def information(slope_EU: Float32[Tensor, "example unit"]) -> Float64[Tensor, " unit"]:
     """Diagonal Fisher information of the gates of one layer."""
-    return slope_EU.square().mean(0)
+    return slope_EU.double().square().mean(0)
 
 
 def rearranged(
-    slope_EU: Float64[Tensor, "example unit"], pruned: Sequence[int]
+    slope_EU: Float32[Tensor, "example unit"], pruned: Sequence[int]
 ) -> Int64[Tensor, " pruned"]:
     """Find as many units of a layer whose gradients add up to least, by a greedy search.
 
@@ -92,6 +93,7 @@ def rearranged(
         slope_EU: Gradients at the gates of one layer.
         pruned: The units that are pruned, e.g. those with the least information.
     """
+    slope_EU = slope_EU.double()
     product_UU = slope_EU.T @ slope_EU / len(slope_EU)
     is_pruned_U = torch.zeros(len(product_UU), dtype=torch.bool)
     is_pruned_U[list(pruned)] = True

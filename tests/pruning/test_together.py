@@ -82,10 +82,7 @@ def test_heads_have_the_information_of_the_score() -> None:
 @pytest.mark.parametrize("number", [1, 3, 6])
 def test_rearranging_loses_less_and_nearly_as_little_as_the_best_of_all(number: int) -> None:
     generator = torch.Generator().manual_seed(3)
-    slope_EU = (
-        torch.randn(13, 4, generator=generator).double()
-        @ torch.randn(4, 9, generator=generator).double()
-    )
+    slope_EU = torch.randn(13, 4, generator=generator) @ torch.randn(4, 9, generator=generator)
     least = information(slope_EU).argsort()[:number].tolist()
     after = rearranged(slope_EU, least).tolist()
     assert len(after) == len(set(after)) == number
@@ -97,12 +94,12 @@ def test_rearranging_loses_less_and_nearly_as_little_as_the_best_of_all(number: 
 
 @pytest.mark.parametrize("pruned", [[], [0, 1, 2]])
 def test_nothing_to_rearrange(pruned: list[int]) -> None:
-    assert rearranged(torch.eye(3).double(), pruned).tolist() == pruned
+    assert rearranged(torch.eye(3), pruned).tolist() == pruned
 
 
 def test_two_neurons_that_cancel_are_pruned_together() -> None:
     """Alone, the second would cost most."""
-    slope_EU = torch.tensor([[1.0, -1.1, 1.05]]).double()
+    slope_EU = torch.tensor([[1.0, -1.1, 1.05]])
     assert rearranged(slope_EU, [0, 2]).tolist() == [1, 2]
 
 

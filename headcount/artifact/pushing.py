@@ -1,6 +1,6 @@
 """Pushing: the folder of a pruned model on the hub, with card, plan and certificate.
 
-huggingface_hub does it, with whatever it was told: where the hub is (`HF_ENDPOINT`), and who asks
+huggingface_hub uploads it, with its own settings: where the hub is (`HF_ENDPOINT`), and who asks
 (`hf auth login`). A new repository is private.
 """
 

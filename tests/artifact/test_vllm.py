@@ -1,7 +1,7 @@
 """What vLLM's loader asks of a folder: read in the source of vLLM 0.20.2, since it needs a GPU.
 
-vllm/model_executor/models/llama.py and qwen3.py (attention, MLP, `load_weights`), registry.py,
-transformers_utils/model_arch_config_convertor.py (`get_head_size`, `get_total_num_kv_heads`).
+Its models llama and qwen3 (attention, MLP, `load_weights`), its registry, and its convertor of
+configurations (`get_head_size`, `get_total_num_kv_heads`).
 """
 
 import json

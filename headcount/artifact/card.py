@@ -28,9 +28,11 @@ from headcount.results import (
     ControlChange,
     DataSetChange,
     PruneRecord,
+    SkillChange,
     SliceChange,
     SpeedCase,
 )
+from headcount.vocabulary import SKILLS
 
 
 def head_card(record: PruneRecord) -> Document:
@@ -56,6 +58,7 @@ def measured_blocks(record: PruneRecord) -> Iterator[Block]:
     yield from _equality(record)
     yield from _int8(record)
     yield from _functions(record)
+    yield from _skills(record)
     yield from _speed(record)
 
 
@@ -347,6 +350,41 @@ def _functions(record: PruneRecord) -> Iterator[Block]:
         rows.append(row)
     more = ["kept with the role", "took it over"] if is_analysed else []
     yield Table.of(("role", "heads before", "kept", *more), rows)
+
+
+def _skills(record: PruneRecord) -> Iterator[Block]:
+    """What the model can still do."""
+    if not record.skills:
+        return
+    yield Heading("Skills")
+    yield Text(
+        "Both models were asked the same: to go on with repeated random tokens (induction), for "
+        "needles in long texts (retrieval), also in other words (answers), and few-shot tasks that "
+        "the dense model does (function vector)."
+    )
+    rows = [
+        (
+            SKILLS[each.skill].label,
+            numbers.percent(each.before),
+            numbers.percent(each.after),
+            f"{numbers.points(each.after - each.before)} ({numbers.points(each.low)} to "
+            f"{numbers.points(each.high)})",
+            numbers.count(each.cases),
+        )
+        for each in record.skills
+    ]
+    headers = ("skill", "dense, right", "pruned, right", "points, 95 % interval", "cases")
+    yield Table.of(headers, rows)
+
+
+def skill_sentence(change: SkillChange) -> str:
+    """What became of a skill, in a line."""
+    before, after = map(numbers.percent, (change.before, change.after))
+    low, high = map(numbers.points, (change.low, change.high))
+    return (
+        f"Skill {SKILLS[change.skill].label}: {before} → {after} right ({low} to {high} points, "
+        f"{amount(change.cases, 'case')})"
+    )
 
 
 def _speed(record: PruneRecord) -> Iterator[Block]:

@@ -32,11 +32,20 @@ from headcount.compaction import (
     plan_gated,
     unlisted,
 )
-from headcount.core import Plan, Progress, silent, write_readable
+from headcount.core import (
+    SAMPLE,
+    InputError,
+    ModelError,
+    Plan,
+    Progress,
+    silent,
+    write_readable,
+)
 from headcount.corpora import Corpus
 from headcount.models import MODELLING, Loaded, as_loaded, device_map_of, load
 from headcount.pruning import Pruned, neurons_record
 from headcount.results import Certificate, Comparison, PruneRecord, SpeedRecord, weights_sha256
+from headcount.skills import kept_skills
 from headcount.speed import Speed, cache_record
 from headcount.speed import record as speed_record
 from headcount.tap import ROOM, SampleRun, input_device, is_spread, sample_runs
@@ -182,6 +191,7 @@ def save_pruned(
     *,
     analysis: DenseAnalysis | None = None,
     files: Sequence[str] = (),
+    skills: Sequence[str] = (),
     arguments: Mapping[str, Any] | None = None,
     overwrite: bool = False,
     progress: Progress = silent,
@@ -193,6 +203,8 @@ def save_pruned(
         folder: the output folder.
         analysis: the dense model's analysis, to report which functions survive.
         files: files of the development set, for the certificate.
+        skills: names of skills that the dense and the pruned model are asked for, with needles in
+            a sample of ours; causal language models only.
         arguments: arguments of the command, for the record; by default those of `prune`.
         overwrite: replace a pruned model in the folder.
         progress: called with the stage and its progress.
@@ -206,6 +218,7 @@ def save_pruned(
         record = replace(record, arguments=arguments)
     if analysis is not None:
         record = replace(record, functions=analysis.surviving(pruned, progress))
+    record = _asked(record, pruned, skills, progress)
     with staged(folder, overwrite) as staging:
         data = Data.of_task(pruned.dev, input_device(pruned.model), files)
         certificate = certify(staging, pruned.dense, pruned.plan, pruned.compact, data, progress)
@@ -220,6 +233,23 @@ def save_pruned(
         )
         write_head_card(staging, record)
     forget_run(folder, COMPACT)
+    return record
+
+
+def _asked(
+    record: PruneRecord, pruned: Pruned, names: Sequence[str], progress: Progress
+) -> PruneRecord:
+    """The record with what both models can do; with a warning where they can't be asked."""
+    for name in names:
+        try:
+            found = kept_skills(
+                pruned.dense, pruned.compact, Corpus(SAMPLE), [name], progress=progress
+            )
+        except (InputError, ModelError) as error:
+            warning = f"the model was not asked for the skill {name}: {error}"
+            record = replace(record, warnings=(*record.warnings, warning))
+        else:
+            record = replace(record, skills=record.skills + found)
     return record
 
 

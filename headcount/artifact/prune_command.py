@@ -8,7 +8,7 @@ from typing import Annotated
 
 import tyro
 
-from headcount import artifact, numbers, pruning, results, speed, tasks
+from headcount import artifact, numbers, pruning, results, skills, speed, tasks
 from headcount.commands import (
     PLACEHOLDER_CORPUS,
     UPDATES,
@@ -37,6 +37,7 @@ from headcount.core import (
     ResumePolicy,
     amount,
     capital,
+    check_known,
     check_one_folder,
     check_single_process,
     is_main_process,
@@ -189,6 +190,9 @@ class SurvivalArguments:
     """Folder of `headcount analyze` of the dense model; reports which functions survive."""
     corpus: tuple[str, ...] = ()
     """With --analysis: its corpus, to find heads of the pruned model that took over functions."""
+    skills: tuple[str, ...] = ("induction",)
+    """Of causal language models: what the dense and the pruned model are asked for, among
+    induction, retrieval, answers and function_vector; all but the first take minutes."""
 
     def check(self) -> None:
         """Check that the analysis and its corpus are there."""
@@ -198,6 +202,8 @@ class SurvivalArguments:
                 "that corpus."
             )
         check_data(self.corpus)
+        for each in self.skills:
+            check_known("a skill to ask for", each, skills.ABILITIES)
         if self.analysis is not None:
             results.check_is_run(self.analysis)
             if self.corpus:
@@ -358,6 +364,7 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
                 self.out,
                 analysis=analysis,
                 files=self.on.dev,
+                skills=self.survival.skills if self.on.task == tasks.CAUSAL else (),
                 arguments=recorded(self)
                 | {"options": options_of(self.options, type(self).options)},
                 overwrite=artifact.may_replace(self.out),
@@ -396,6 +403,8 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
             console.print(f"{each.stage:<31} loss {losses}  {each.verdict}")
         for word, text in artifact.verdict_lines(found):
             console.print(f"{word}: {text}")
+        for each in found.skills:
+            console.print(artifact.skill_sentence(each))
         console.print(f"Load it: {artifact.loading(found)}")
         told = () if pipeline.control else (artifact.judged_on(found),)
         for name, change in found.data_sets.items():

@@ -42,7 +42,8 @@ class TrialArguments(LearningArguments):
     where its class takes a size of heads; --no-groups is needed where heads share keys."""
     protect: tuple[str, ...] = ()
     """Keep these heads whatever the method, with their groups: names such as dec.17.3, or roles.
-    induction, duplicate and previous are found in causal models; others need --analysis."""
+    induction, duplicate and previous are found in causal models, and so are the skills retrieval,
+    answers and function_vector, which takes minutes; other roles need --analysis."""
     calibration: int = CALIBRATION
     """Number of examples drawn from --data for scoring heads, folding and rescaling; training uses
     all."""

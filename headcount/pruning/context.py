@@ -2,8 +2,9 @@
 
 Heads can be protected from every method, and a plan warns of what it prunes.
 
-A head is protected by its name or by a role. Roles come from an analysis of the model and, for
-causal models, from repeated random tokens, which takes seconds.
+A head is protected by its name, by a role or by a skill. Roles come from an analysis of the model
+and, for causal models, from repeated random tokens, which takes seconds. Skills of language models
+are measured on needles in a sample of ours and on few-shot prompts, which takes minutes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,10 +13,11 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, final
 
-from headcount import analysis
+from headcount import analysis, skills
 from headcount.compaction import FeedForward, feed_forwards
 from headcount.core import (
     MAX_TOKENS,
+    SAMPLE,
     Head,
     InputError,
     ModelError,
@@ -27,18 +29,21 @@ from headcount.core import (
     silent,
     sorted_by,
 )
+from headcount.corpora import Corpus
 from headcount.models import Loaded
 from headcount.pruning.budget import Units
 from headcount.pruning.options import CALIBRATION
 from headcount.tasks import Task, check_examples_fit, drawn
 from headcount.training import TrainingRun
-from headcount.vocabulary import REPEATED_ROLES, ROLES
+from headcount.vocabulary import REPEATED_ROLES, ROLES, SKILLS
 
 Roles = Mapping[str, Sequence[str]]
 """Head name to the names of its roles."""
 
-KNOWN_ROLES = tuple(dict.fromkeys((*ROLES, *REPEATED_ROLES)))
-"""All roles that heads can be protected by."""
+ASKED_SKILLS = ("retrieval", "answers", "function_vector")
+"""Skills that are measured if heads are to be protected by them; others are roles, too."""
+KNOWN_ROLES = tuple(dict.fromkeys((*ROLES, *REPEATED_ROLES, *ASKED_SKILLS)))
+"""All roles and skills that heads can be protected by."""
 
 SHOWN = 5
 """Number of heads that a warning names."""
@@ -57,23 +62,41 @@ def check_protect(names: Sequence[str], analysed: bool = True) -> list[Head]:
     """
     heads = [Head.parse(name) for name in names if "." in name]
     for role in (name for name in names if not _is_head(name)):
-        check_known("a head such as dec.17.3, or a role", role, KNOWN_ROLES)
-        if not analysed and role not in REPEATED_ROLES:
+        check_known("a head such as dec.17.3, a role or a skill", role, KNOWN_ROLES)
+        if not analysed and role not in (*REPEATED_ROLES, *ASKED_SKILLS):
             raise _no_head_with(role)
     return heads
 
 
 def known_roles(
-    loaded: Loaded, seed: int = 0, analysed: Roles | None = None, progress: Progress = silent
+    loaded: Loaded,
+    seed: int = 0,
+    analysed: Roles | None = None,
+    progress: Progress = silent,
+    protect: Sequence[str] = (),
 ) -> Roles:
-    """What is known of the roles of a model's heads.
+    """What is known of the roles of a model's heads, and of the skills that are to be protected.
 
     Args:
         loaded: the model.
         seed: seed of the random tokens.
         analysed: roles from an analysis of the model.
-        progress: called with the number of random sequences so far.
+        progress: called with the number of random sequences and of skills so far.
+        protect: what heads are to be protected by.
+
+    Raises:
+        ModelError: if the model can't be asked for a skill that is to be protected, or does too few
+            cases of it.
     """
+    found = _roles(loaded, seed, analysed, progress)
+    if asked := [name for name in protect if name in ASKED_SKILLS]:
+        more = skills.heads_with(loaded, Corpus(SAMPLE), asked, progress=progress)
+        return {head: [*its, *more[head]] for head, its in found.items()}
+    return found
+
+
+def _roles(loaded: Loaded, seed: int, analysed: Roles | None, progress: Progress) -> Roles:
+    """The roles by an analysis, and of causal models those on repeated random tokens."""
     found = {str(head): list((analysed or {}).get(str(head), ())) for head in loaded.heads}
     if set(loaded.heads.counts) == {"decoder.self"}:
         try:
@@ -116,6 +139,11 @@ def _with_role(role: str, loaded: Loaded, roles: Roles) -> list[Head]:
 
 
 def _no_head_with(role: str) -> InputError:
+    if role in ASKED_SKILLS:
+        return InputError(
+            f"Expected heads with the skill {role} to protect, found none with a score of "
+            f"{SKILLS[role].least:g} or more. Leave the skill out."
+        )
     return InputError(
         f"Expected heads with the role {role} to protect, found none. Roles other than "
         f"{', '.join(REPEATED_ROLES)} of causal models are read from --analysis. Add it, or leave "
@@ -257,8 +285,8 @@ class PruneSettings(Running):
     """Whether heads that share keys and values are pruned together; otherwise a layer keeps equally
     many heads of every group."""
     protect: tuple[str, ...] = ()
-    """Names of heads that are kept whatever the method, or roles whose heads are; a protected head
-    protects its whole group."""
+    """Names of heads that are kept whatever the method, or roles or skills whose heads are; a
+    protected head protects its whole group."""
     roles: Roles | None = None
     """Roles of the heads by an analysis, such as `read_roles` gives; of causal models, induction
     and the like are found without."""
@@ -285,7 +313,7 @@ class PruneSettings(Running):
         units = Units.of(loaded.anatomy, self.sites or None, self.whole_groups, self.even)
         roles: Roles = {}
         if self.protect or with_roles:
-            roles = known_roles(loaded, self.seed, self.roles, self.progress)
+            roles = known_roles(loaded, self.seed, self.roles, self.progress, self.protect)
         units = units.protecting(protected_heads(self.protect, loaded, roles))
         how = {each.name: getattr(self, each.name) for each in fields(Running)}
         return PruningContext(

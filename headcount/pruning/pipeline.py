@@ -396,7 +396,8 @@ def choose_heads(
         sites: sites whose heads can be pruned; all if None.
         seed: seed of all random draws.
         protect: names of heads that are kept whatever the method; of causal models also the roles
-            induction, duplicate and previous, whose heads are.
+            induction, duplicate and previous, and the skills retrieval, answers and
+            function_vector, whose heads are.
 
     Raises:
         InputError: for an unknown method, or a budget that can't be met; the error names the
@@ -405,7 +406,7 @@ def choose_heads(
     method, loaded = as_method(method), as_loaded(model, None)
     units = Units.of(loaded.anatomy, sites)
     if protect:
-        roles = known_roles(loaded, seed)
+        roles = known_roles(loaded, seed, protect=protect)
         units = units.protecting(protected_heads(protect, loaded, roles))
     selection = chosen(method, PruningContext(loaded, task, units, seed=seed), dense(keep))
     return replace(selection.plan, model=revision(loaded.model))

@@ -77,6 +77,7 @@ from .prune import PipelineRecord as PipelineRecord
 from .prune import PruneRecord as PruneRecord
 from .prune import RecoveryRecord as RecoveryRecord
 from .prune import SizeRecord as SizeRecord
+from .prune import SkillChange as SkillChange
 from .prune import SpeedCase as SpeedCase
 from .prune import SpeedRecord as SpeedRecord
 from .prune import Speedup as Speedup

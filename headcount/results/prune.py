@@ -390,6 +390,29 @@ class Survival:
 
 @final
 @dataclass(frozen=True)
+class SkillChange:
+    """What a pruned model can still do of what the dense one can."""
+
+    skill: str
+    """Name of the skill."""
+    cases: int
+    """Number of texts, needles or prompts."""
+    before: float
+    """Share that the dense model has right, over cases."""
+    after: float
+    """The same of the pruned model."""
+    low: float
+    """Low end of the 95 % interval of the difference, over cases."""
+    high: float
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether less is right, beyond chance."""
+        return self.high < 0
+
+
+@final
+@dataclass(frozen=True)
 class Unlisted:
     """Pruned heads that a field of the model's configuration listed by number."""
 
@@ -465,6 +488,8 @@ class PruneRecord(Record):
     """Number of updates of further training; None without it."""
     functions: tuple[Survival, ...] | None = omitted(None)
     """What became of every role; None if the dense model's analysis was not given."""
+    skills: tuple[SkillChange, ...] = omitted(())
+    """What both models can do; none if they were not asked."""
     speed: SpeedRecord | None = omitted(None)
     """The measured speed; None if it was not measured."""
     int8: Int8Record | None = omitted(None)

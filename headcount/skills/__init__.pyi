@@ -1,3 +1,6 @@
+from .abilities import ABILITIES as ABILITIES
+from .abilities import heads_with as heads_with
+from .abilities import kept_skills as kept_skills
 from .answers import Inferred as Inferred
 from .function_vectors import WordTask as WordTask
 from .function_vectors import read_tasks as read_tasks

@@ -15,6 +15,7 @@ from .language_modelling import SHARE_RANDOM as SHARE_RANDOM
 from .language_modelling import CausalLanguageModelling as CausalLanguageModelling
 from .language_modelling import MaskedLanguageModelling as MaskedLanguageModelling
 from .metrics import IGNORED as IGNORED
+from .options import CAUSAL as CAUSAL
 from .options import COLUMNS as COLUMNS
 from .options import OPTIONS as OPTIONS
 from .options import SEARCH as SEARCH

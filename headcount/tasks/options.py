@@ -45,6 +45,8 @@ TASKS: Registry[Any] = Registry(
 
 TRANSCRIPTION = "transcription"
 """The task whose data are recordings."""
+CAUSAL = "causal-lm"
+"""The task of causal language models that go on with texts."""
 SEARCH = "search"
 """The task whose data sets share passages, but no queries."""
 
@@ -72,7 +74,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
     "classification": ("scale",),
     "similarity": ("scale", "pooling"),
     "search": ("pooling",),
-    "causal-lm": ("max_length", "start", "roles"),
+    CAUSAL: ("max_length", "start", "roles"),
     "masked-lm": ("max_length",),
     "choice": ("likelihood_per",),
     "transcription": ("language",),
@@ -168,7 +170,7 @@ COLUMNS: Mapping[str, ColumnSpec] = {
         "words": Column(("words", "tokens", "forms"), lists="parts"),
         "labels": Column(("labels", "tags", "ner_tags", "pos_tags", "upos"), lists="parts"),
     },
-    "causal-lm": {"text": Column(TEXT_NAMES, may_be_chat=True)},
+    CAUSAL: {"text": Column(TEXT_NAMES, may_be_chat=True)},
     "choice": {
         "prompt": Column(("prompt", "question", "query", "ctx", "context")),
         "choices": Column(("choices", "options", "endings"), lists="parts"),

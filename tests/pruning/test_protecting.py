@@ -118,7 +118,7 @@ def test_what_can_be_protected() -> None:
     for name, sentence in (
         ("dec.9.0", "Expected a head of the model .* to protect, got dec.9.0"),
         ("dec.0", "Expected a head such as enc.3.7"),
-        ("inducton", "Expected a head such as dec.17.3, or a role out of .*inducton"),
+        ("inducton", "Expected a head such as dec.17.3, a role or a skill out of .*inducton"),
         (
             "syntactic",
             "Expected heads with the role syntactic to protect, found none. .*--analysis",

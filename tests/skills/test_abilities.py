@@ -1,0 +1,106 @@
+"""What a smaller model can still do, on a model whose every head is known."""
+
+import re
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import torch
+
+from headcount.artifact import skill_sentence
+from headcount.artifact.card import head_card
+from headcount.compaction import compact
+from headcount.core import InputError, Plan
+from headcount.corpora import Corpus
+from headcount.measures import RepeatedTokens
+from headcount.models import Loaded
+from headcount.pruning.context import protected_heads
+from headcount.results import PruneRecord, SkillChange
+from headcount.skills import heads_with, kept_skills
+from headcount.skills.abilities import _change
+from headcount.skills.measuring import LENGTH
+from headcount.skills.measuring import TEXTS as NUM_TEXTS
+from headcount.testing.skill_checks import copier, undirected
+from tests.testing.test_skills import COPYING, FEW, TEXTS
+
+OPTIONS = replace(FEW, lengths=(100, 130))
+
+
+def without(loaded: Loaded, *names: str) -> Loaded:
+    """The compact model without some heads."""
+    kept = [head for head in loaded.heads if str(head) not in names]
+    model = compact(loaded, Plan.keeping(loaded.heads, kept))
+    return replace(loaded, model=model, inputs=None)
+
+
+@pytest.mark.once
+def test_a_skill_is_lost_with_one_of_its_heads() -> None:
+    """Ten heads write a bit each of the token that is copied; nothing else matters."""
+    dense, names = copier(), ("induction", "retrieval")
+    for gone, is_kept in ((["dec.0.0"], True), (COPYING[:4], False)):
+        found = kept_skills(dense, without(dense, *gone), Corpus(TEXTS), names, OPTIONS)
+        assert [each.skill for each in found] == [*names]
+        for each in found:
+            assert each.before >= 0.9 and each.is_lost is not is_kept
+            assert each.low <= each.after - each.before <= each.high
+            assert each.after == each.before if is_kept else each.after < 0.7
+    assert found[0].cases == 16 and found[1].cases == 20
+
+
+def test_induction_is_the_share_of_repeated_tokens_that_are_the_likeliest() -> None:
+    """Counted with a loop over tokens, in a model that knows some of them."""
+    dense = copier()
+    smaller = without(dense, "dec.1.0")
+    [found] = kept_skills(dense, smaller, Corpus(TEXTS), ["induction"], OPTIONS)
+    ids_BN = RepeatedTokens.draw(dense, LENGTH, NUM_TEXTS, OPTIONS.seed).ids_BN[:NUM_TEXTS]
+    length = (ids_BN.shape[1] - 1) // 2
+    shares, model = list[float](), cast(Any, smaller.model)
+    for ids_N in ids_BN:
+        right = 0
+        with torch.no_grad():
+            logits = model(input_ids=ids_N[None]).logits[0]
+        for place in range(1 + length, 2 * length):
+            right += int(logits[place].argmax()) == int(ids_N[place + 1])
+        shares.append(right / (length - 1))
+    assert found.after == pytest.approx(np.mean(shares)) and 0 < found.after < 1
+
+
+def test_nothing_is_said_of_what_the_dense_model_can_not_do() -> None:
+    dense = undirected()
+    assert kept_skills(dense, dense, Corpus(TEXTS), ("retrieval",), OPTIONS) == ()
+    with pytest.raises(InputError, match="a skill to ask for .* got 'inducton'. Did you mean"):
+        kept_skills(dense, dense, Corpus(TEXTS), ("inducton",))
+
+
+def test_an_interval_without_differences_is_no_point() -> None:
+    same = np.ones(40)
+    found = _change("retrieval", same, same)
+    assert (found.before, found.after) == (1.0, 1.0)
+    assert -found.low == found.high == pytest.approx(0.0876, abs=1e-4), "Wilson's of 0 in 40"
+    assert not found.is_lost and _change("retrieval", same, 0 * same).is_lost
+
+
+@pytest.mark.once
+def test_heads_are_protected_by_a_skill() -> None:
+    dense = copier()
+    found = heads_with(dense, Corpus(TEXTS), ["retrieval"], OPTIONS)
+    copying = [head for head, names in found.items() if names]
+    assert copying == [*COPYING]
+    roles = {head: ["induction", *names] for head, names in found.items()}
+    assert [*map(str, protected_heads(["retrieval"], dense, roles))] == copying
+    nobody = {head: list[str]() for head in roles}
+    with pytest.raises(InputError, match="the skill retrieval to protect, found none .* 0.1 or"):
+        protected_heads(["retrieval"], dense, nobody)
+
+
+def test_the_card_says_what_was_lost() -> None:
+    lost = SkillChange("function_vector", 20, 0.8, 0.35, -0.6, -0.3)
+    record = PruneRecord(
+        model="m", heads={"decoder.self": (2,)}, kept=(), pruned=(), skills=(lost,)
+    )
+    text = re.sub(" +", " ", head_card(record).markdown())
+    assert "## Skills" in text
+    assert "| function vector | 80 % | 35 % | −45 (−60 to −30) | 20 |" in text
+    said = "Skill function vector: 80\u202f% → 35\u202f% right (−60 to −30 points, 20 cases)"
+    assert skill_sentence(lost) == said

@@ -77,12 +77,12 @@ def kept_skills(
         asked = ABILITIES[name](dense, texts, options)
         before_N = asked.of(dense) if asked.given is None else asked.given
         if before_N.any():
-            found.append(_change(name, before_N, asked.of(smaller)))
+            found.append(change_of(name, before_N, asked.of(smaller)))
     progress("skills", len(names), len(names))
     return (*found,)
 
 
-def _change(name: str, before_N: np.ndarray, after_N: np.ndarray) -> SkillChange:
+def change_of(name: str, before_N: np.ndarray, after_N: np.ndarray) -> SkillChange:
     """The change of a mean over cases, with Student's 95 % interval of the paired difference.
 
     If no case differs, its ends are the largest share of cases that may: Wilson's of none.

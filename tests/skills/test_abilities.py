@@ -18,7 +18,7 @@ from headcount.models import Loaded
 from headcount.pruning.context import protected_heads
 from headcount.results import PruneRecord, SkillChange
 from headcount.skills import heads_with, kept_skills
-from headcount.skills.abilities import _change
+from headcount.skills.abilities import change_of
 from headcount.skills.measuring import LENGTH
 from headcount.skills.measuring import TEXTS as NUM_TEXTS
 from headcount.testing.skill_checks import copier, undirected
@@ -75,10 +75,10 @@ def test_nothing_is_said_of_what_the_dense_model_can_not_do() -> None:
 
 def test_an_interval_without_differences_is_no_point() -> None:
     same = np.ones(40)
-    found = _change("retrieval", same, same)
+    found = change_of("retrieval", same, same)
     assert (found.before, found.after) == (1.0, 1.0)
     assert -found.low == found.high == pytest.approx(0.0876, abs=1e-4), "Wilson's of 0 in 40"
-    assert not found.is_lost and _change("retrieval", same, 0 * same).is_lost
+    assert not found.is_lost and change_of("retrieval", same, 0 * same).is_lost
 
 
 @pytest.mark.once

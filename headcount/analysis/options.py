@@ -32,7 +32,7 @@ class Options:
     null: bool = False
     """Also measure a random-weight copy of the model."""
     induction: bool = True
-    """Causal models: also test every head on repeated random tokens, for induction heads."""
+    """Causal models: test every head on repeated random tokens, for induction heads."""
     strict: bool = False
     """Refuse sentences that are too long for the model instead of truncating and counting them."""
     windows: bool = False

@@ -152,7 +152,7 @@ class CompensationArguments:
     tune: tuple[str, ...] = ()
     """Set fields of the recovery training, as NAME=VALUE, e.g. peak=5e-5 distilled=0.5."""
     control: bool = True
-    """If anything is trained, also train the dense model for as many updates and measure it."""
+    """Train the dense model for as many updates as the pruned one, and measure it as a control."""
     control_taught: bool = False
     """Give that control the pruned model's teacher, the dense model before its training."""
 

@@ -182,8 +182,7 @@ class CacheOptions:
     """Number of random plans that the plan is compared with. Each takes as long to judge as the
     plan itself; with fewer than 5, no sentence compares it with chance."""
     chat: bool = False
-    """Whether needles are hidden in a user's message in the tokenizer's chat template; in raw text
-    by default."""
+    """Hide needles in a user's message in the tokenizer's chat template; in raw text by default."""
     template: tuple[str, ...] = ()
     """Values for the chat template as NAME=VALUE, such as enable_thinking=false; VALUE is JSON, or
     else a text."""

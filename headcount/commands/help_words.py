@@ -4,6 +4,7 @@ The parser itself writes `--against {None}|STR`, `--modes [{a,b} [{a,b} ...]]`,
 `--first, --no-first`, `(default: )`.
 """
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import fields, replace
 from functools import partial
@@ -15,8 +16,10 @@ import tyro
 from headcount.core import Registry
 from headcount.models import LoadOptions
 
-RARE = frozenset(each.name for each in fields(LoadOptions))
+RARE = frozenset((*(each.name for each in fields(LoadOptions)), "recheck"))
 """Options that come last in their box."""
+_FIRST_VERB = re.compile(r"((?:[A-Z][\w ]*: )?)(\w)")
+"""What stands before the verb of an option's words: nothing, or what it is for: `Ablation: `."""
 
 
 def words_of_help() -> tyro.constructors.ConstructorRegistry:
@@ -38,7 +41,9 @@ def words_of_help() -> tyro.constructors.ConstructorRegistry:
             return None
         named = [
             replace(
-                each, type=_in_words(each.type), helptext=partial(_one_paragraph, each.helptext)
+                each,
+                type=_in_words(each.type),
+                helptext=partial(_one_paragraph, each.helptext, each.default is True),
             )
             for each in found.fields
         ]
@@ -65,14 +70,30 @@ def _listed(kind: Any, names: Iterable[str]) -> str:
     return f"{{{','.join(names)}}}{' ...' * (get_origin(kind) is tuple)}"
 
 
-def _one_paragraph(text: str | Callable[[], str | None] | None) -> str | None:
+def _one_paragraph(
+    text: str | Callable[[], str | None] | None, turns_off: bool = False
+) -> str | None:
     r"""The words of an option without the line breaks of its docstring, which the parser keeps.
+
+    Args:
+        text: what the option does if it is on.
+        turns_off: whether it is on by default, so that the command line has `--no-...` only.
 
     >>> _one_paragraph("Files of texts,\n    likewise.")
     'Files of texts, likewise.'
+    >>> _one_paragraph("Ablation: ablate whole layers.", turns_off=True)
+    "Ablation: don't ablate whole layers."
     """
-    words = text() if callable(text) else text
-    return words and " ".join(words.split())
+    words = " ".join(((text() if callable(text) else text) or "").split())
+    return _turned_off(words) if turns_off else words or None
+
+
+def _turned_off(words: str) -> str:
+    found = _FIRST_VERB.match(words)
+    if found is None:
+        return words
+    before, verb = found.groups()
+    return f"{before}{'don' if before else 'Don'}'t {verb.lower()}{words[found.end() :]}"
 
 
 def _value_name(kind: Any) -> str | None:
@@ -95,4 +116,4 @@ def _value_name(kind: Any) -> str | None:
 
 
 def _default_in_words(default: str) -> str:
-    return "" if default in ("", "None", "True", "False") else f"(default: {default})"
+    return "" if default in ("", "''", "None", "True", "False") else f"(default: {default})"

@@ -62,6 +62,7 @@ def _print(found: "compare.Comparison", console: Console) -> None:
                 f"{name}: rank correlation {found.by_head[name]} head by head, "
                 f"{numbers.correlation(found.by_layer[name].rho)} between layer means"
             )
-    console.print(
-        "For models trained separately, compare layer means, or heads matched by --match."
-    )
+    if not found.is_one_model:
+        console.print(
+            "For models trained separately, compare layer means, or heads matched by --match."
+        )

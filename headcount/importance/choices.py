@@ -74,14 +74,14 @@ class AblationOptions:
     quantity: DeltaOf = "loss"
     """Ablation: quantity whose change is measured; the loss needs no beam search."""
     layers: bool = True
-    """Ablation: also ablate whole layers and whole sites."""
+    """Ablation: ablate whole layers and whole sites."""
     one_left: bool = True
-    """Ablation: also ablate all heads of a layer but one."""
+    """Ablation: ablate all heads of a layer but one."""
     score_test: ScoreTest = "randomization"
     """Ablation: test of a score's change; sacrebleu is sacreBLEU's bootstrap, without intervals."""
     samples: int | None = None
     """Ablation: swaps or bootstrap resamples; by default as many as the number of heads needs, and
-    at least 10,000 swaps, or 1000 for Spearman's correlation and perplexity."""
+    at least 10000 swaps, or 1000 for Spearman's correlation and perplexity."""
     seed: int = 0
     """Seed of the bootstrap; the command also draws masks for masked language modelling with it."""
 

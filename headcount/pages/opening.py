@@ -8,6 +8,7 @@ from typing import final
 from headcount import numbers
 from headcount.core import Block, amount
 from headcount.pages.kinds import Found, Leading, leading
+from headcount.pages.leaders import leaders
 from headcount.pages.part import Given, page_parts
 from headcount.pages.sentences import (
     by_chance,
@@ -163,8 +164,9 @@ class Opening:
     first: tuple[Block, ...]
     """What stands below the headline if it is about more than heads: what pruning brought."""
     answers: tuple[tuple[str, str], ...]
-    """Titled sentences on what pruning cost, what heads look at and are worth, in this order; the
-    first stands before the map, the others below it."""
+    """Titled sentences on what pruning cost, what heads look at and are worth, in this order."""
+    num_above: int
+    """Number of them before the map: that of the pruned model, if there is one."""
     steps: tuple[str, ...]
     """What would show more."""
     by_chance: str
@@ -193,7 +195,8 @@ def opening(run: Analysis, found: Found, given: Given | None = None) -> Opening:
     does = {head: leads.short for head, leads in found.items() if leads}
     lines = [
         ("What matters most", matter_most(run, does)),
-        ("What heads look at", headline_of(run, [*found.values()])),
+        ("What heads look at", leaders(run, found)),
+        ("How many", headline_of(run, [*found.values()])),
     ]
     beside, first = list[tuple[str, str]](), tuple[Block, ...]()
     for part in page_parts():
@@ -203,7 +206,9 @@ def opening(run: Analysis, found: Found, given: Given | None = None) -> Opening:
         title, blocks = part.first(run)
         if title:
             lines, first = [("What was pruned", title), *lines], blocks
-    (_, headline), *others = [line for line in lines if line[1]]
+    once = {text: title for title, text in reversed(lines) if text}  # the first title of a text
+    (headline, _), *others = reversed(once.items())
+    others = [(title, text) for text, title in others]
     answers = [line for line in (*beside, *others, ("Which matter", answer(run))) if line[1]]
     return Opening(
         model=run.record.model,
@@ -211,6 +216,7 @@ def opening(run: Analysis, found: Found, given: Given | None = None) -> Opening:
         headline=headline,
         first=first,
         answers=tuple(answers),
+        num_above=int(any(text for _, text in beside)),
         steps=next_steps(run, found, given or Given.of(run)),
         by_chance=by_chance([row.roles for row in run.null_rows or ()]),
         measured=measured(run.record),

@@ -32,7 +32,7 @@ def headline(found: Sequence[Leading | None]) -> str:
     if rest == total:
         who = "The only head shows no" if total == 1 else f"None of the {total:,} heads shows a"
         return f"{who} role or tendency."
-    parts = [f"{_who(role, total)} {_has(role)} a role"]
+    parts = [with_role(found)]
     if some := num_borderline(found):
         parts[0] += f" ({numbers.count(some)} borderline)"
     if tend:
@@ -41,6 +41,21 @@ def headline(found: Sequence[Leading | None]) -> str:
     if rest:
         parts.append(f"{numbers.count(rest)} neither")
     return f"{numbers.listed(parts)}. {kinds_sentence(found)}."
+
+
+def with_role(found: Sequence[Leading | None]) -> str:
+    """How many heads have a role.
+
+    >>> with_role([None, None])
+    'None of the 2 heads has a role'
+    """
+    total, (role, _, _) = len(found), verdicts(found)
+    return f"{_who(role, total)} {_has(role)} a role"
+
+
+def first_lower(text: str) -> str:
+    """The text with its first letter in lower case, to follow other words."""
+    return text[:1].lower() + text[1:]
 
 
 def _who(number: int, total: int) -> str:
@@ -270,17 +285,17 @@ def headline_of(run: Analysis, found: Sequence[Leading | None]) -> str:
         run: the run.
         found: what leads each head.
     """
-    missing, where = not_tested(run), _texts(run.record)
+    missing, where = not_tested(run), texts_of(run.record)
     known = [each for each in (first_token(run), learned_sinks(run)) if each]
     if nothing_tested(run):
         return " ".join([missing, *known])
     found_words = headline(found)
     if where:
-        found_words = f"In {where}, {found_words[0].lower()}{found_words[1:]}"
+        found_words = f"In {where}, {first_lower(found_words)}"
     return " ".join([found_words, *known, *filter(None, [missing])])
 
 
-def _texts(record: RunRecord) -> str:
+def texts_of(record: RunRecord) -> str:
     """The texts that a finding holds for, if these are few or short; else empty."""
     if record.few_texts is not None:
         return record.few_texts.words

@@ -23,10 +23,6 @@ SURE = 0.05
 """Level of significance: heads with a smaller p matter."""
 NAMED = 3
 """Largest number of harmful heads that are named."""
-LARGE: Mapping[str, float] = {"loss": 0.05, "bleu": 0.5, "chrf": 0.5, "perplexity": 0.5}
-"""Size beyond which an effect is counted, by quantity: the loss's unit, points of BLEU and chrF."""
-LARGE_SHARE = 0.01
-"""That size of all other scores, which are shares or correlations."""
 
 
 def verdict(effects: Iterable[Effect], record: ImportanceRecord) -> list[str]:
@@ -48,8 +44,6 @@ def verdict(effects: Iterable[Effect], record: ImportanceRecord) -> list[str]:
         f"{numbers.count(len(tested))} heads {'matters' if len(helping) < 2 else 'matter'} "
         f"(p < {SURE} after correction for {numbers.of(len(tested), 'test', 'tests')})"
     ]
-    if helping:
-        parts.append(large([each.delta for each in helping], record))
     if harmful:
         verb = "harms" if len(harmful) == 1 else "harm"
         names = f" ({', '.join(harmful)})" if len(harmful) <= NAMED else ""
@@ -59,11 +53,18 @@ def verdict(effects: Iterable[Effect], record: ImportanceRecord) -> list[str]:
     return [f"{numbers.listed(parts)}.", *_seen(tested, record)]
 
 
-def large(deltas: Iterable[float], record: ImportanceRecord) -> str:
-    """How many effects are large, in words: `3 by more than 0.05 nats`."""
-    least = LARGE.get(record.quantity, LARGE_SHARE)
-    number = sum(delta > least for delta in deltas)
-    return f"{numbers.count(number) if number else 'none'} by more than {least:g} {_unit(record)}"
+def beside_all(effect: Effect, record: ImportanceRecord) -> str:
+    """How large an effect is beside that of removing all heads of its site; empty if unknown.
+
+    It begins as a clause: `, 5.4 % of the rise without any decoder self-attention (1.40 nats)`.
+    """
+    whole = next((each.delta for each in record.sites if each.site == effect.site), math.nan)
+    if not 0 < effect.delta <= whole:
+        return ""
+    change = "rise" if record.rises else "drop"
+    total = f"{numbers.effect(whole)} {_unit(record)}"
+    without = f"without any {SITE_TITLES[effect.site][0].lower()}{SITE_TITLES[effect.site][1:]}"
+    return f", {numbers.percent(effect.delta / whole)} of the {change} {without} ({total})"
 
 
 def _seen(tested: Sequence[Effect], record: ImportanceRecord) -> list[str]:
@@ -120,8 +121,9 @@ def lede(importance: ImportanceRecord, rows: list[HeadRow], effects: list[Effect
         return f"Taken alone, no head helps: removing any one of them does not make {what} worse."
     within = f" (95\u202f% interval {interval(best)})" if math.isfinite(best.low) else ""
     first = (
-        f"Without {rows[0].head}, {what} {verb} by {numbers.effect(best.delta)}{within}, more than "
-        "without any other head. The largest of many effects is likely to be smaller on other data."
+        f"Without {rows[0].head}, {what} {verb} by {numbers.effect(best.delta)}{within}"
+        f"{beside_all(best, importance)}. No other head is worth more here. The largest of many "
+        "effects is likely to be smaller on other data."
     )
     return " ".join([first, *verdict(effects, importance)])
 
@@ -149,13 +151,34 @@ def matter_most(run: Analysis, does: Mapping[str, str]) -> str:
     if run.importance is None or not sure:
         return ""
     rows = [row for row in ranked(run.rows, "ablation_delta") if row.head in sure][:NAMED]
-    looks = numbers.listed([f"{row.head} {does.get(row.head, 'has no role')}" for row in rows])
+    looks = _looks([row.head for row in rows], does)
     alone = len(rows) == 1
-    most = "It matters most: without it" if alone else "They matter most: without each of them"
+    most = "It matters most: without it" if alone else "They matter most: without each"
     verb = "rises" if run.importance.rises else "drops"
     by = numbers.listed([numbers.effect(row.values["ablation_delta"]) for row in rows])
     unit = f" {_unit(run.importance)}" if run.importance.quantity == "loss" else ""
     return f"{looks}. {most}, {run.importance.quantity_words} {verb} by {by}{unit}."
+
+
+def _looks(heads: Sequence[str], does: Mapping[str, str]) -> str:
+    """What heads do; those that do the same are named together.
+
+    >>> does = dict.fromkeys(("enc.0.1", "enc.4.5"), "looks at the next token")
+    >>> _looks(["enc.0.1", "enc.4.5", "enc.2.3"], does)
+    'enc.0.1 looks at the next token, as does enc.4.5; enc.2.3 has no role'
+    """
+    same: dict[str, list[str]] = {}
+    for head in heads:
+        same.setdefault(does.get(head, "has no role"), []).append(head)
+    if len(same) == len(heads):
+        return numbers.listed([f"{head} {what}" for what, (head,) in same.items()])
+    return "; ".join(f"{first} {what}{_as_do(others)}" for what, (first, *others) in same.items())
+
+
+def _as_do(others: Sequence[str]) -> str:
+    """Heads that do the same as the one before: `, as does enc.4.5`."""
+    verb = "does" if len(others) == 1 else "do"
+    return f", as {verb} {numbers.listed(others)}" if others else ""
 
 
 def without(run: Analysis, row: HeadRow) -> str:
@@ -194,9 +217,8 @@ def answer(run: Analysis) -> str:
     if best.delta > 0:
         within = f" (95\u202f% {interval(best)})" if math.isfinite(best.low) else ""
         verb = "rises" if importance.rises else "drops"
-        sentences.append(
-            f"Most: without {rows[0].head}, {what} {verb} by {numbers.effect(best.delta)}{within}."
-        )
+        by = f"{numbers.effect(best.delta)}{within}{beside_all(best, importance)}"
+        sentences.insert(0, f"Without {rows[0].head}, {what} {verb} by {by}.")
     return " ".join([*sentences, *filter(None, [site_sentence(importance)])])
 
 

@@ -182,7 +182,7 @@ class Michel2019(PaperArguments, PaperCommand["tuple[models.Loaded, list[tasks.T
     """Quantity whose change is measured, also with --prune; the paper uses the score, which takes a
     beam search per head in translation."""
     samples: int | None = None
-    """Number of swaps or resamples; at least 10,000 swaps by default."""
+    """Number of swaps or resamples; at least 10000 swaps by default."""
     score_test: ScoreTest = "randomization"
     """Test of a score's change; sacrebleu is the kind of bootstrap that the paper uses for BLEU."""
     prune: bool = False

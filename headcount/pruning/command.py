@@ -36,7 +36,8 @@ class TrialArguments(LearningArguments):
     site: tuple[Site, ...] = ()
     """Sites whose heads may be pruned; all by default."""
     groups: bool = True
-    """Prune whole groups of heads that share keys and values; otherwise equally many of each."""
+    """Prune whole groups of heads that share keys and values; --no-groups prunes equally
+    many heads of each."""
     even: bool = False
     """Keep equally many heads in all layers of a site, so that the folder loads as a stock model
     where its class takes a size of heads; --no-groups is needed where heads share keys."""
@@ -141,9 +142,9 @@ class Curve(ResumableArguments, ResultCommand["Inputs[pruning.Roles | None]", "r
     seeds: int = 5
     """Number of random orders to draw."""
     scores: bool = True
-    """Measure the score at every point (a beam search in translation); otherwise the loss only."""
+    """Measure the score at every point (a beam search in translation) beside the loss."""
     control: bool = True
-    """Also train and measure the dense model for as many updates as a method's point."""
+    """Train and measure the dense model for as many updates as a method's point."""
     analysis: Path | None = None
     """Folder of `headcount analyze` of this model, to report the functions of the kept heads."""
 

@@ -110,7 +110,7 @@ class L0Options(MethodOptions):
     tuning: FinetuneConfig = field(default_factory=lambda: FinetuneConfig(gate_rate=0.1))
     """Settings of the training; the paper's `trained` is "encoder" if only its heads are pruned."""
     coefficient: float | None = None
-    """Penalty of an open head, in the loss's unit; None for a penalty that meets the budget."""
+    """Penalty of an open head, in the loss's unit; by default one that meets the budget."""
     sweep: int = 0
     """Largest number of coefficients to try, starting with the given one; 0 for no sweep."""
     falling: float = 0.5
@@ -118,7 +118,7 @@ class L0Options(MethodOptions):
     start: float = 2.0
     """Initial log a; 2 means an open gate."""
     voita2019: bool = False
-    """Whether gates start near 1/2, as in the authors' code."""
+    """Start gates near 1/2, as in the authors' code."""
 
     def __post_init__(self) -> None:
         if self.voita2019 and self.start != L0Options.start:
@@ -150,9 +150,9 @@ class SubsetOptions(MethodOptions):
     cold: float = 1e-8
     """Temperature at the end."""
     straight_through: bool = False
-    """Whether training uses hard gates without noise, whose gradients are passed on as they are."""
+    """Train with hard gates without noise, whose gradients are passed on unchanged."""
     softmax_gradient: bool = False
-    """Whether straight-through gates pass on the gradient of relaxed gates; a rule of our own."""
+    """Let straight-through gates pass on the gradient of relaxed gates; a rule of our own."""
 
     def __post_init__(self) -> None:
         if not 0 < self.cold <= self.hot:

@@ -62,8 +62,8 @@ class SkillOptions:
     """Token in front of repeated random tokens; by default what the tokenizer puts in front of a
     text, or its BOS token."""
     chat: bool = False
-    """Whether prompts with needles are a user's message in the tokenizer's chat template, and the
-    cue begins the reply; raw text by default."""
+    """Ask for needles in a user's message in the tokenizer's chat template, where the cue begins
+    the reply; in raw text by default."""
     template: tuple[str, ...] = ()
     """Values for the chat template as NAME=VALUE, such as enable_thinking=false; VALUE is JSON, or
     else a text."""

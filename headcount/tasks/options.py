@@ -107,7 +107,7 @@ class TaskOptions:
     """Language modelling: number of tokens in a piece of text; the model's limit by default."""
     start: bool = True
     """Causal language modelling: begin every piece of a text with the token that the tokenizer puts
-    in front of a text; not for models that were trained without it."""
+    in front of a text; models that were trained without it need --no-start."""
     roles: tuple[str, ...] = ()
     """Causal language modelling on chats: predict the messages of these roles only, e.g. assistant;
     of all by default."""

@@ -88,7 +88,7 @@ class FinetuneConfig(Optimization):
     temperature: float = 1.0
     """Temperature of the teacher's and the student's logits that `distilled` compares."""
     dropout: float | None = None
-    """Rate that replaces every dropout rate above 0 during training; None keeps the model's own."""
+    """Rate that replaces every dropout rate above 0 during training; the model's own by default."""
     gate_rate: float = 0.1
     """Learning rate of gates when that of the weights is at its peak."""
     save_every: int = 500

@@ -485,6 +485,9 @@ def test_help_is_in_words_for_persons(name: str, capsys: pytest.CaptureFixture[s
     parser_words = (
         "{None",
         "(default: )",
+        "(default: '')",
+        "Whether ",
+        " None ",
         "(default: None)",
         "(default: False)",
         ", --no-",
@@ -493,7 +496,11 @@ def test_help_is_in_words_for_persons(name: str, capsys: pytest.CaptureFixture[s
     )
     for said in parser_words:
         assert said not in shown, said
+    no = re.findall(
+        r"^│ --(?:[\w-]+\.)*no-[\w-]+ *│?\s+([^│]+)(?:│\s+│\s+([^│]+))?", shown, re.MULTILINE
+    )
+    assert all("on't " in " ".join(words) for words in no), no
     options = re.findall(r"^│ (--[\w.-]+)", shown, re.MULTILINE)
-    last = [options.index(each) for each in ("--device", "--dtype") if each in options]
+    last = [options.index(each) for each in ("--device", "--check") if each in options]
     firsts = [options.index(each) for each in ("--out", "--data", "--target") if each in options]
     assert not last or not firsts or max(firsts) < min(last)

@@ -8,6 +8,7 @@ import pytest
 
 from headcount import numbers
 from headcount.pages.kinds import Leading, leading
+from headcount.pages.leaders import leaders
 from headcount.pages.sentences import by_chance, head_line, headline, measured, shape_text
 from headcount.results import Analysis, Counts, HeadRow, RunRecord, kind_of_trait
 from headcount.vocabulary import TRAITS, roles_named
@@ -15,21 +16,39 @@ from tests.reports.changed import heads_table, traits_frame
 from tests.reports.test_profile_view import TRAIT
 
 COUNTS = Counts(sentences=1, tokens=3)
+SIGNED = "headcount:0.1.0|model:bert"
 
 
 def _headline(*verdicts: tuple[str, str] | None) -> str:
     """The headline of heads that are led by a trait with a verdict, or by nothing."""
+    return headline([*leading(_run(*verdicts)).values()])
+
+
+def _leaders(*verdicts: tuple[str, str] | None) -> str:
+    """The same heads by name."""
+    run = _run(*verdicts)
+    return leaders(run, leading(run))
+
+
+def _run(*verdicts: tuple[str, str] | None) -> Analysis:
     profiles = {
         f"enc.0.{number}": ()
         if each is None
-        else (replace(TRAIT, trait=each[0], role=TRAITS[each[0]].role.name, verdict=each[1]),)
+        else (
+            replace(
+                TRAIT,
+                **{"trait": each[0], "role": TRAITS[each[0]].role.name, "verdict": each[1]},
+                first_gain=0.9 - number / 10,
+            ),
+        )
         for number, each in enumerate(verdicts)
     }
     heads = tuple(HeadRow(head, "encoder.self", 0, int(head[6:]), (), {}) for head in profiles)
-    record = RunRecord(signature="", model="tiny", corpora=(), counts=COUNTS, sites={}, roles={})
+    record = RunRecord(
+        signature=SIGNED, model="tiny", corpora=(), counts=COUNTS, sites={}, roles={}
+    )
     traits = traits_frame(replace(each, head=head) for head in profiles for each in profiles[head])
-    run = Analysis(record, heads_table(heads), pd.DataFrame(), traits)
-    return headline([*leading(run).values()])
+    return Analysis(record, heads_table(heads), pd.DataFrame(), traits)
 
 
 def leads(trait: str, certainty: str) -> Leading:
@@ -165,3 +184,22 @@ def test_not_a_number_is_a_dash_and_null():
     shown = [numbers.percent, numbers.points, numbers.weight, numbers.signed, numbers.count]
     assert {show(math.nan) for show in shown} == {"–"}
     assert numbers.rounded(math.nan) is None
+
+
+def test_the_clearest_heads_of_two_kinds_are_named_before_heads_are_counted():
+    kinds = ("first", "first", "previous", "previous", "induction", "first", "first")
+    assert _leaders(*((kind, "role") for kind in kinds), None) == (
+        "enc.0.4 looks at the token after an earlier copy and enc.0.2 and enc.0.3 look at the "
+        "previous token. 7 of 8 heads have a role; 4 of them look at the first token."
+    )
+    assert _leaders(("first", "role"), ("previous", "tendency"), None) == (
+        "enc.0.0 looks at the first token. 1 of 3 heads has a role."
+    )
+
+
+def test_heads_with_a_tendency_are_named_if_none_has_a_role():
+    assert _leaders(BEFORE, BEFORE, ("self", "tendency"), None) == (
+        "enc.0.0 and enc.0.1 tend to look at the previous token and enc.0.2 tends to look at the "
+        "token itself. None of the 4 heads has a role."
+    )
+    assert _leaders(None, None) == "None of the 2 heads shows a role or tendency."

@@ -26,10 +26,12 @@ def test_opening_then_starts_then_what_would_show_more(tmp_path: Path) -> None:
     assert lines[0].startswith(f"{first.head} ") and f"{others[1].head} " in lines[0]
     sizes = numbers.listed([numbers.effect(each.delta) for each in (first, *others[:2])])
     assert lines[0].endswith(
-        f"matter most: without each of them, the loss rises by {sizes} squared distance."
+        f"matter most: without each, the loss rises by {sizes} squared distance."
     )
-    assert "heads have a role" in lines[1]
-    assert "heads matter" in lines[2] and "Most: without " in lines[2]
+    assert "heads have a role" in lines[1] and "neither" not in lines[1]
+    assert "heads have a role" in lines[2] and "neither" in lines[2]
+    assert lines[3].startswith(f"Without {first.head}, ") and "heads matter" in lines[3]
+    assert not view.opening.num_above
     for start in view.starts:
         assert f"Start with {start.head}: it {start.why}." in lines
 

@@ -102,7 +102,7 @@ def test_texts_are_counted_alike_and_those_left_out_of_tests_are_named(run: Anal
     counts = replace(few.record.counts, sentences=6, words=0, tokens=9100)
     few = replace(few, record=replace(few.record, counts=counts))
     opening = report_view(few).opening
-    assert opening.headline.startswith("In these 6 texts, ")
+    assert ". In these 6 texts, " in opening.headline
     assert opening.measured.startswith("6 texts, 9,100 tokens of ")
     left_out = "(1 text is shorter than the segments that roles are tested on, and left out there)"
     assert opening.measured.endswith(left_out)

@@ -14,7 +14,15 @@ from headcount.importance.document import SHOWN, worth_document
 from headcount.importance.document import importance_figure as drawn
 from headcount.pages import render, report_view, site_sentence, verdict
 from headcount.pages.names import MEASURES
-from headcount.pages.worth import best_alone, effect_of, lede, mattering, scored_on, without
+from headcount.pages.worth import (
+    beside_all,
+    best_alone,
+    effect_of,
+    lede,
+    mattering,
+    scored_on,
+    without,
+)
 from headcount.results import Analysis, Effect, HeadRow, ImportanceRecord, read_run
 from tests.reports.changed import changed
 from tests.reports.run_folder import HOSTILE, Wish, shared_run, write_run
@@ -131,10 +139,10 @@ def test_lede_counts_heads_that_help_that_harm_and_the_rest():
         effect(-0.1, 0.01),
     ]
     assert lede(importance(), [row()] * 4, effects) == (
-        "Without enc.0.0, the loss rises by 0.200 (95\u202f% interval 0.100 to 0.300), more than "
-        "without any other head. The largest of many effects is likely to be smaller on other "
-        "data. Taken alone, 2 of 4 heads matter (p < 0.05 after correction for 4 tests), 2 by more "
-        "than 0.05 nats, 1 harms the model (enc.0.0) and for 1 head the effect is within noise. "
+        "Without enc.0.0, the loss rises by 0.200 (95\u202f% interval 0.100 to 0.300). No other "
+        "head is worth more here. The largest of many effects is likely to be smaller on other "
+        "data. Taken alone, 2 of 4 heads matter (p < 0.05 after correction for 4 tests), 1 harms "
+        "the model (enc.0.0) and for 1 head the effect is within noise. "
         "Effects below 0.170 nats are easily missed."
     )
 
@@ -143,18 +151,29 @@ def test_sizes_and_power_are_in_the_unit_of_what_was_measured():
     bleu = importance(metric="bleu", ablation=SCORE)
     found = [effect(0.7, 0.01, 0.5, 0.9), effect(0.4, 0.01, 0.0, 0.8), effect(0.3, 0.5, -0.1, 0.7)]
     assert verdict(found, bleu) == [
-        "Taken alone, 2 of 3 heads matter (p < 0.05 after correction for 3 tests), 1 by more than "
-        "0.5 BLEU and for 1 head the effect is within noise.",
+        "Taken alone, 2 of 3 heads matter (p < 0.05 after correction for 3 tests) and for 1 head "
+        "the effect is within noise.",
         "Effects below 0.660 BLEU are easily missed.",
     ]
     distances = verdict(found, importance(metric="spearman"))
-    assert distances[0].split(", ")[2].startswith("2 by more than 0.05 squared distance and for 1")
     assert "below 0.660 squared distance are" in distances[1]
     (none,) = verdict([effect(0.004, 0.01)], importance(metric="accuracy", ablation=SCORE))
-    assert none.endswith(
-        "1 of 1 heads matters (p < 0.05 after correction for 1 test) and none by "
-        "more than 0.01 accuracy."
+    assert none.endswith("1 of 1 heads matters (p < 0.05 after correction for 1 test).")
+
+
+def test_an_effect_is_measured_by_what_the_whole_attention_is_worth():
+    """A number of nats alone says nobody whether it is much."""
+    sites = [{"site": "encoder.self", "delta": 1.4}, {"site": "decoder.cross", "delta": 9.0}]
+    whole = importance(sites=sites)
+    assert beside_all(effect(0.35), whole) == (
+        ", 25\u202f% of the rise without any encoder self-attention (1.40 nats)"
     )
+    said = lede(whole, [row()], [effect(0.35, 0.5)])
+    assert said.startswith(
+        f"Without enc.0.0, the loss rises by 0.350{beside_all(effect(0.35), whole)}"
+    )
+    for other in (effect(1.5), effect(-0.1), replace(effect(0.1), site="decoder.self")):
+        assert beside_all(other, whole) == "", "more than the whole, harmful, or unknown"
 
 
 def test_at_most_three_harmful_heads_are_named():
@@ -169,7 +188,7 @@ def test_at_most_three_harmful_heads_are_named():
 def test_lede_says_what_falls_and_when_no_head_helps():
     found = importance(metric="f1", ablation=SCORE)
     assert lede(found, [row()], [effect(0.2, math.nan)]) == (
-        "Without enc.0.0, F1 drops by 0.200, more than without any other head. The largest of many "
+        "Without enc.0.0, F1 drops by 0.200. No other head is worth more here. The largest of many "
         "effects is likely to be smaller on other data."
     )
     assert found.effect == "drop in F1"

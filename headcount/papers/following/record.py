@@ -24,7 +24,7 @@ class FollowOptions:
     within: float = 0.05
     """Rise of the loss within which heads can be pruned, as a share of the dense model's loss."""
     scores: bool = True
-    """Whether to measure the task's score; translation writes texts for it, which takes longest."""
+    """Measure the task's score; translation writes texts for it, which takes longest."""
     seed: int = 0
     """Seed of the resamples."""
     thresholds: Thresholds = field(default_factory=Thresholds)

@@ -125,7 +125,7 @@ class File:
                 raise CorpusError(
                     f"{origin}: expected {expected}, got a {type(row).__name__}. Write {way}"
                 )
-            row = near(with_its_folder(row, path), path.parent)
+            row = near(with_its_folder(row, path), path.parent, columns)
             yield origin, cells_of(row, origin, columns, form.fills)
 
     def class_names(self, column: str | int) -> Sequence[str]:

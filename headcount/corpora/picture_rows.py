@@ -153,10 +153,20 @@ def pictures_in(row: Mapping[Any, Any], names: Sequence[object]) -> list[object]
     return found
 
 
-def near(row: Mapping[Any, Any], folder: Path) -> Mapping[Any, Any]:
-    """A row whose relative paths of pictures that lie beside its file are found there."""
-    names = [name for name in ("image", "images", *_CHATS) if name in row]
-    return {**row, **{name: _near(row[name], folder, name) for name in names}} if names else row
+def near(
+    row: Mapping[Any, Any], folder: Path, columns: Mapping[str, str | int] | None = None
+) -> Mapping[Any, Any]:
+    """A row whose relative paths of pictures that lie beside its file are found there.
+
+    Args:
+        row: its cells.
+        folder: the folder of the file.
+        columns: the columns that will be read, with their names or numbers.
+    """
+    named = {each: (columns or {}).get(each, each) for each in ("image", "images")}
+    found = {name: _near(row[name], folder, kind) for kind, name in named.items() if name in row}
+    found |= {name: _near(row[name], folder) for name in _CHATS if name in row}
+    return {**row, **found} if found else row
 
 
 _CHATS = ("messages", "conversations", "conversation", "prompt")

@@ -69,6 +69,10 @@ def test_paths_are_relative_to_the_file(llava: Loaded, tmp_path: Path) -> None:
     tiny.picture(tmp_path / "0.png")
     (tmp_path / "rows.jsonl").write_text(json.dumps(tiny.chat("0.png")))
     [pair] = encoded(llava, Corpus(tmp_path / "rows.jsonl"))
+    (tmp_path / "named.jsonl").write_text(json.dumps({"photo": "0.png", "says": "what is it ?"}))
+    columns = {"image": "photo", "text": "says"}
+    [other] = encoded(llava, Corpus(tmp_path / "named.jsonl", columns=columns))
+    assert pair.sentence.pictures == other.sentence.pictures
     assert pair.sentence.pictures[0].path == tmp_path / "0.png"
 
 

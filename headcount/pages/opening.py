@@ -160,7 +160,7 @@ class Opening:
     """The model's kind and number of layers."""
     headline: str
     """What the model can do, if that was measured; else which heads matter most and what is lost
-    without them; else what its heads look at."""
+    without them; else what the clearest heads look at."""
     first: tuple[Block, ...]
     """What stands below the headline if it is about more than heads: what pruning brought."""
     answers: tuple[tuple[str, str], ...]

@@ -175,7 +175,7 @@ def _looks(heads: Sequence[str], does: Mapping[str, str]) -> str:
     return "; ".join(f"{first} {what}{_as_do(others)}" for what, (first, *others) in same.items())
 
 
-def _as_do(others: Sequence[str]) -> str:
+def _as_do(others: list[str]) -> str:
     """Heads that do the same as the one before: `, as does enc.4.5`."""
     verb = "does" if len(others) == 1 else "do"
     return f", as {verb} {numbers.listed(others)}" if others else ""

@@ -316,7 +316,7 @@ def _int8(record: PruneRecord) -> Iterator[Block]:
     if (found := record.int8) is None:
         return
     yield Heading("In 8 bits, as onnx/model_int8.onnx")
-    before, after = (numbers.effect(each / 1e6) for each in (found.bytes_before, found.bytes))
+    before, after = (numbers.effect(each / 1e6) for each in (found.bytes_before, found.bytes_after))
     on = amount(found.change.examples, "example")
     files = f" of {', '.join(found.data)}" if found.data else ""
     yield Text(

@@ -203,7 +203,7 @@ class Export(ColumnArguments, TrustOptions, Measuring["models.Loaded", "results.
         columns = named_columns(self.columns)
         task = tasks.build(self.task, read, ReadAs(self.test, self.reading), columns)
         rounded = artifact.quantize(read, self.model, task, self.test)
-        before, after = rounded.bytes_before / 1e6, rounded.bytes / 1e6
+        before, after = rounded.bytes_before / 1e6, rounded.bytes_after / 1e6
         score = rounded.change.score
         plain_console().print(
             f"In 8 bits: {before:,.1f} -> {after:,.1f} MB; {score.name} {score.before:.4g} -> "

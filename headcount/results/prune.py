@@ -346,7 +346,7 @@ class NeuronsRecord:
 class Int8Record:
     """The ONNX export of a pruned model in 8 bits, beside the pruned model."""
 
-    bytes: int
+    bytes_after: int
     """Bytes of the file."""
     bytes_before: int
     """Bytes of the export that it was made of."""

@@ -13,7 +13,6 @@ https://arxiv.org/abs/2004.09602; written by onnxruntime.quantization.quantize_d
 Departure: weights have no sign, since processors without VNNI saturate products of bytes with one.
 """
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -29,11 +28,11 @@ from transformers.utils.generic import ModelOutput
 from headcount.artifact.exporting import FILE, FOLDER, INT8_FILE
 from headcount.artifact.making import write_head_card
 from headcount.artifact.onnx import quiet, run_session, session
-from headcount.core import InputError, ModelError
+from headcount.core import InputError, ModelError, write_atomically
 from headcount.models import Loaded
 from headcount.pruning import changes
 from headcount.results import Int8Record, PruneRecord, weights_sha256
-from headcount.tasks import Task, evaluate
+from headcount.tasks import Evaluation, Task, evaluate
 
 
 def quantize(loaded: Loaded, folder: Path, task: Task, names: Sequence[str] = ()) -> Int8Record:
@@ -52,22 +51,23 @@ def quantize(loaded: Loaded, folder: Path, task: Task, names: Sequence[str] = ()
     source = folder / FOLDER / FILE
     if not source.exists():
         raise InputError(f"Expected an export in {source}, got none. Export with --to onnx first.")
-    target, new = source.with_name(INT8_FILE), source.with_name(f".{INT8_FILE}.part")
-    try:
+    target, found = source.with_name(INT8_FILE), list[Evaluation]()
+
+    def written(new: Path) -> None:
+        """Write the file, and keep what the task says of the model and of it."""
         _write(source, new)
-        before = evaluate(loaded.model, task, texts=True)
+        found.append(evaluate(loaded.model, task, texts=True))
         with running(loaded.model, new):
-            after = evaluate(loaded.model, task, texts=True)
-        os.replace(new, target)
-    finally:
-        new.unlink(missing_ok=True)
+            found.append(evaluate(loaded.model, task, texts=True))
+
+    write_atomically(target, written)
     record = Int8Record(
-        bytes=target.stat().st_size,
+        bytes_after=target.stat().st_size,
         bytes_before=sum(path.stat().st_size for path in source.parent.glob(f"{FILE}*")),
         sha256=sha256(target.read_bytes()).hexdigest(),
         weights_sha256=weights_sha256(folder),
         data=tuple(Path(name).name for name in names),
-        change=changes(task, before, after),
+        change=changes(task, *found),
     )
     if (folder / PruneRecord.FILE).exists():
         write_head_card(folder, replace(PruneRecord.read(folder), int8=record))

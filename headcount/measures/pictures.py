@@ -30,7 +30,7 @@ from headcount import numbers
 from headcount.measures.reductions import Attention
 from headcount.measures.sums import Sums
 from headcount.tap import Reduction
-from headcount.vocabulary import WEIGHTS, ColumnEntry
+from headcount.vocabulary import PICTURES, ColumnEntry
 
 _SOURCE = "[Kang 2025](https://arxiv.org/abs/2503.06287) 3"
 
@@ -45,7 +45,7 @@ class PictureWeights(Sums):
         ColumnEntry(
             "text_to_picture",
             "weight from words to pictures",
-            WEIGHTS,
+            PICTURES,
             "mean weight of a token of the text on tokens of pictures",
             numbers.percent,
             _SOURCE,
@@ -53,7 +53,7 @@ class PictureWeights(Sums):
         ColumnEntry(
             "text_to_text",
             "weight from words to words",
-            WEIGHTS,
+            PICTURES,
             "mean weight of a token of the text on tokens of the text",
             numbers.percent,
             _SOURCE,
@@ -61,7 +61,7 @@ class PictureWeights(Sums):
         ColumnEntry(
             "picture_to_picture",
             "weight from pictures to pictures",
-            WEIGHTS,
+            PICTURES,
             "mean weight of a token of a picture on tokens of pictures",
             numbers.percent,
             _SOURCE,
@@ -69,7 +69,7 @@ class PictureWeights(Sums):
         ColumnEntry(
             "picture_to_text",
             "weight from pictures to words",
-            WEIGHTS,
+            PICTURES,
             "mean weight of a token of a picture on tokens of the text",
             numbers.percent,
             _SOURCE,
@@ -77,7 +77,7 @@ class PictureWeights(Sums):
         ColumnEntry(
             "picture_sink",
             "share of one token of a picture",
-            WEIGHTS,
+            PICTURES,
             "share of the weight on pictures that goes to one token of each text's pictures",
             numbers.percent,
             "[Kang 2025b](https://arxiv.org/abs/2503.03321) 3",

@@ -2,6 +2,7 @@ from .colours import DARK as DARK
 from .colours import LIGHT as LIGHT
 from .colours import distinct as distinct
 from .colours import ink_on as ink_on
+from .columns import PICTURES as PICTURES
 from .columns import WEIGHTS as WEIGHTS
 from .columns import WORTH as WORTH
 from .columns import ColumnEntry as ColumnEntry

@@ -24,6 +24,7 @@ SIZES = {
     "direction": 3,
     "trait": len(TRAITS),
     "near": 5,
+    "place": 1,
     "side": 2,
     "kind": 3,
     "2": 2,
@@ -119,8 +120,7 @@ def relation_tests() -> dict[str, torch.Tensor]:
     sums["moments.units"] += 40
     sums["moments.cases_squares"] += 40
     sums["moments.squares"][:, 0], sums["moments.products"][:, 0] = 24, 16
-    sums["words"] = torch.zeros(2 * WORDS + 3, dtype=torch.long)
-    sums["words"][WORDS - 2], sums["words"][WORDS + 1] = 100, 100
+    sums["words"][0, WORDS - 2], sums["words"][0, WORDS + 1] = 100, 100
     sums["looks"][0, 0, WORDS - 2] = 95
     return sums
 

@@ -1,4 +1,4 @@
-"""The pictures of docs/gallery: first screens of its pages, in headless Chromium.
+"""The pictures of docs/gallery and of the README: first screens of pages, in headless Chromium.
 
 make docs; python benchmarks/gallery_pictures.py build/docs/gallery
 """
@@ -38,7 +38,9 @@ PICTURES = {
     "en-de-36": Picture("en-de", pressed="button[data-kept]:not([data-kept=''])"),
     "smollm2": Picture("smollm2"),
     "vit": Picture("vit", height=1120, head="enc.1.2"),
+    "../report": Picture("smollm2", height=940, head="dec.16.0"),
 }
+"""The pictures by name; the last one is in the README."""
 
 
 @dataclass(frozen=True)

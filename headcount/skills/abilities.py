@@ -32,6 +32,9 @@ from headcount.vocabulary import SKILLS
 BRIEF = SkillOptions(needles=1)
 """Fewer needles than `headcount skills` asks for: 40 of each sort."""
 
+LEAST = 0.1
+"""Least share that the dense model has right of a skill that it can be asked for."""
+
 Asking = Callable[[Loaded], Float[np.ndarray, " case"]]
 """How right a model is on each case."""
 
@@ -63,7 +66,7 @@ def kept_skills(
         progress: called with the number of skills asked.
 
     Returns:
-        A row for each skill of which the dense model does some case.
+        A row for each skill of which the dense model does a tenth or more.
 
     Raises:
         InputError: for a skill that is not among `ABILITIES`, or texts that are too short.
@@ -76,7 +79,7 @@ def kept_skills(
         progress("skills", number, len(names))
         asked = ABILITIES[name](dense, texts, options)
         before_N = asked.of(dense) if asked.given is None else asked.given
-        if before_N.any():
+        if len(before_N) and before_N.mean() >= LEAST:
             found.append(change_of(name, before_N, asked.of(smaller)))
     progress("skills", len(names), len(names))
     return (*found,)

@@ -33,7 +33,7 @@ def test_tables_record_and_document(llama: Path, tmp_path: Path) -> None:
     assert f"Page: {out / 'explanation.html'}" in output
     assert f"All heads, and what each effect means: {out / 'explanation.md'}" in output
     _, _, again = output.partition("Next: ask many prompts like this")
-    assert f"headcount explain {llama} --prompts FILE --out MANY" in again
+    assert f"headcount explain {llama} --together 1 --draws 1 --prompts FILE --out MANY" in again
     assert "Prompts and what is predicted" not in output and len(output.splitlines()) < 30
     page = (out / "explanation.html").read_text()
     assert "gives “ barked” a log-probability of" in page

@@ -230,7 +230,7 @@ def test_presets(preset: str, bert: Path, data: list[Path], tmp_path: Path) -> N
     card = (tmp_path / "out" / "README.md").read_text()
     assert record["method"] == method and why in card
     set_too = "" if preset == "michel2019" else ", tuning.batch_tokens=60, tuning.updates=2"
-    assert f"(budget: keep 2), with preset {preset}{set_too}. Loads" in card
+    assert f"(budget: keep 2), with preset {preset}{set_too}. In the lines above" in card
     assert ("after training with gates, with" in card) == (preset != "michel2019")
     assert ("updates, on the same data.\n" in card) == (preset != "michel2019")
     assert (record["swept"] is None) == (preset != "voita2019")

@@ -148,13 +148,9 @@ class ArcHits:
 
     def __init__(self, words: Words, num_heads: int, with_looks: bool = False) -> None:
         self._words, self._with_looks = words, with_looks
-        num_sides = 2 + NUM_DIRECTIONS * words.arcs.num_narrowed
-        self.looks: Int64[Tensor, "head side offset"] = words.tokens.word_BN.new_zeros(
-            num_heads, num_sides, 2 * REACH + 2
-        )
-        """Number of words whose largest weight is at each offset from -`REACH` to `REACH`, and
-        farther away (the last): of the word's row, and of its column; then those of the fields of
-        each kind of links, in every direction (`FieldLooks.counted`)."""
+        num_sides, size = NUM_DIRECTIONS * words.arcs.num_narrowed, 2 * REACH + 2
+        self._looks = words.tokens.word_BN.new_zeros(num_heads, 2, size)
+        self._field_looks = words.tokens.word_BN.new_zeros(num_heads, num_sides, size)
         shape = (len(DIRECTIONS), len(words.arcs.head_A), num_heads)
         self._hits_DAH = words.tokens.word_BN.new_zeros(shape, dtype=torch.bool)
         self._parts: dict[int, list[Tensor]] = {}
@@ -175,12 +171,23 @@ class ArcHits:
         if self._with_looks:
             maps = (weights, weights.transpose(2, 3))
             looks = [_looks(*each, rows) for each in zip(maps, largest, strict=True)]
-            self.looks[block.heads, :2] += torch.stack(looks, 1)
+            self._looks[block.heads] += torch.stack(looks, 1)
         if rows.fields is not None:
             found = rows.fields.largest(weights, _HIDDEN)
             self._hits_DAH[:, rows.fields.arc_K, block.heads] = found.hits()
             num_kinds = self._words.arcs.num_narrowed
-            self.looks[block.heads, 2:] += found.counted(num_kinds, REACH)
+            self._field_looks[block.heads] += found.counted(num_kinds, REACH)
+
+    @property
+    def looks(self) -> Int64[Tensor, "head side offset"]:
+        """Number of words whose largest weight is at each offset from -`REACH` to `REACH`.
+
+        Those farther away are the last. Sides are the word's row and its column; then those of the
+        fields of each kind of links, in every direction (`FieldLooks.counted`).
+        """
+        if not self._words.arcs.num_narrowed:
+            return self._looks
+        return torch.cat([self._looks, self._field_looks], 1)
 
     def hits(self) -> Bool[Tensor, "arc head direction"]:
         """Whether each head predicts each arc, in each of `DIRECTIONS`."""

@@ -160,8 +160,9 @@ class AttentionReducer:
         masses_BHQC = self.statistics.masses_BHQC
         if self._segment_BN is None or masses_BHQC is None:
             return None
-        num_segments = int(self._segment_BN.max()) + 1
-        segments_BHQS = masses_BHQC[..., len(MASSES) + len(NORM_MASSES) :][..., :num_segments]
+        num_segments = sum(each.shape[-1] for each in self.sides.once(_Columns.of).segments_B1KC)
+        first = len(MASSES) + len(NORM_MASSES)
+        segments_BHQS = masses_BHQC[..., first : first + num_segments]
         own_BHQ1 = self._segment_BN[:, None, :, None].expand(*segments_BHQS.shape[:3], 1)
         return segments_BHQS.gather(-1, own_BHQ1).squeeze(-1)
 

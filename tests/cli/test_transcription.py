@@ -32,7 +32,7 @@ def test_heads_are_scored_and_pruned(whisper: Path, sound: Path, tmp_path: Path)
     out, chosen = tmp_path / "small", ("--dev", sound, "--keep", 8, "--method", "fisher")
     status, output, errors = headcount("prune", whisper, *task, *chosen, "--out", out)
     assert status == 0, errors
-    assert "Checked: the compact and reloaded model equal the gated one" in output
+    assert "Checked: certificate: gated = compact = reloaded" in output
     record = json.loads((out / "prune.json").read_text())
     assert record["speed"]["cases"][0]["mode"] == "forward" and record["ceiling"]["value"] > 1
     status, output, errors = headcount("speed", whisper, out, "--rounds", 2, "--length", 8)

@@ -89,7 +89,8 @@ def _plant(loaded: Loaded, rows: list[dict[str, Any]]) -> None:
     inverse_WK = torch.linalg.pinv(read_KW.double(), rtol=1e-6)
     is_color_K3 = torch.tensor([[each == name for name in COLORS] for each, _ in keys])
     is_spot_K = torch.tensor([is_spot for _, is_spot in keys])
-    own.q_proj.weight[:16] = own.k_proj.weight[:16] = 0
+    own.q_proj.weight.zero_()  # so that the third head looks everywhere alike
+    own.k_proj.weight[:16] = 0
     for number, dim in enumerate(SLOW[:3]):
         own.k_proj.weight[dim] = inverse_WK @ is_color_K3[:, number].double()
         target_3 = torch.eye(3, dtype=torch.float64)[number]

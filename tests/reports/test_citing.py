@@ -96,7 +96,9 @@ def test_methods_cite_what_was_measured_and_nothing_else(run: Path) -> None:
     assert found.papers == len(cited) - 1
     analyzed, explained = found.methods.split("\\paragraph")[1:]
     assert "positional 90" in analyzed and "revision" in analyzed
-    assert explained.startswith("{Explain}\n\\texttt{headcount explain} measured SmolLM2")
+    assert explained.startswith(
+        "{Explain}\n\\texttt{headcount explain} measured HuggingFaceTB/SmolLM2"
+    )
     plain = found.methods.replace("\\textbackslash{}", "")
     assert not re.search(r"(?<!\\)[%&#_]", re.sub(r"\\\w+(\[[^]]*\])?\{\w*\}", "", plain))
     assert plain.count("{") == plain.count("}")

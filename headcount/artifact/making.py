@@ -35,7 +35,6 @@ from headcount.compaction import (
 from headcount.core import (
     SAMPLE,
     InputError,
-    ModelError,
     Plan,
     Progress,
     silent,
@@ -245,7 +244,7 @@ def _asked(
             found = kept_skills(
                 pruned.dense, pruned.compact, Corpus(SAMPLE), [name], progress=progress
             )
-        except (InputError, ModelError) as error:
+        except InputError as error:
             warning = f"the model was not asked for the skill {name}: {error}"
             record = replace(record, warnings=(*record.warnings, warning))
         else:

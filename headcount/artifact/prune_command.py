@@ -191,8 +191,8 @@ class SurvivalArguments:
     corpus: tuple[str, ...] = ()
     """With --analysis: its corpus, to find heads of the pruned model that took over functions."""
     skills: tuple[str, ...] = ("induction",)
-    """Of causal language models: what the dense and the pruned model are asked for, among
-    induction, retrieval, answers and function_vector; all but the first take minutes."""
+    """Ask the dense and the pruned language model for these skills: induction, retrieval, answers
+    or function_vector; all but the first take minutes."""
 
     def check(self) -> None:
         """Check that the analysis and its corpus are there."""

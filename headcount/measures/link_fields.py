@@ -88,11 +88,11 @@ class FieldLooks:
 
     rows: FieldRows
     query_FH: Int64[Tensor, "field head"]
-    """At what each query looks most."""
+    """The word that each query looks at most."""
     key_KH: Int64[Tensor, "key head"]
-    """At what each key looks most."""
+    """The word that each key looks at most."""
     column_FH: Int64[Tensor, "field head"]
-    """What looks most at each query."""
+    """The word that looks most at each query."""
 
     def hits(self) -> Bool[Tensor, "direction key head"]:
         """Whether the key, the query, and the key again is there, in the order of `DIRECTIONS`."""

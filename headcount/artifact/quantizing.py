@@ -51,14 +51,14 @@ def quantize(loaded: Loaded, folder: Path, task: Task, names: Sequence[str] = ()
     source = folder / FOLDER / FILE
     if not source.exists():
         raise InputError(f"Expected an export in {source}, got none. Export with --to onnx first.")
-    target, found = source.with_name(INT8_FILE), list[Evaluation]()
+    target, found = source.with_name(INT8_FILE), dict[str, Evaluation]()
 
     def written(new: Path) -> None:
         """Write the file, and keep what the task says of the model and of it."""
         _write(source, new)
-        found.append(evaluate(loaded.model, task, texts=True))
+        found["model"] = evaluate(loaded.model, task, texts=True)
         with running(loaded.model, new):
-            found.append(evaluate(loaded.model, task, texts=True))
+            found["int8"] = evaluate(loaded.model, task, texts=True)
 
     write_atomically(target, written)
     record = Int8Record(
@@ -67,7 +67,7 @@ def quantize(loaded: Loaded, folder: Path, task: Task, names: Sequence[str] = ()
         sha256=sha256(target.read_bytes()).hexdigest(),
         weights_sha256=weights_sha256(folder),
         data=tuple(Path(name).name for name in names),
-        change=changes(task, *found),
+        change=changes(task, found["model"], found["int8"]),
     )
     if (folder / PruneRecord.FILE).exists():
         write_head_card(folder, replace(PruneRecord.read(folder), int8=record))

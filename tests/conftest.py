@@ -25,7 +25,7 @@ from tests.turns import PARTS, mark_all_but_one, mark_relatives
 gc.disable()  # what is imported stays: collections between imports find nothing
 checked.install("headcount", {"headcount.tap.selfcheck.examine": self_checks.once})
 pytest.register_assert_rewrite(
-    "headcount.testing.sums_laws", "tests.measures.cases", "tests.truth.small_models"
+    "headcount.testing.laws", "tests.measures.cases", "tests.truth.small_models"
 )
 hypothesis.settings.register_profile("headcount", deadline=None, database=None, derandomize=True)
 hypothesis.settings.load_profile("headcount")

@@ -1,4 +1,8 @@
 from .analysis import analyze as analyze
+from .confirmation_section import Claim as Claim
+from .confirmation_section import Confirmation as Confirmation
+from .confirmation_section import Outcome as Outcome
+from .confirmation_section import confirm as confirm
 from .confirmation_section import confirmation_document as confirmation_document
 from .estimating import Estimate as Estimate
 from .estimating import estimate as estimate

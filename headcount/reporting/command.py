@@ -105,7 +105,7 @@ class Report(Command):
         check_is_run(self.confirm)
         runs = [results.Analysis.read(folder) for folder in (self.out, self.confirm)]
         shown, path = (
-            analysis.confirmation_document(results.confirm(*runs)),
+            analysis.confirmation_document(analysis.confirm(*runs)),
             self.out / results.CONFIRMATION,
         )
         print_document(shown, console)

@@ -9,6 +9,7 @@ __getattr__ = moved(
     __name__,
     {
         "alignment": "Alignment",
+        "analysis": "Claim Confirmation Outcome confirm",
         "cache": "PlannedCache",
         "clusters": "Clusters",
         "coreference": "Coreference",

@@ -17,10 +17,6 @@ from .claiming import claim_beside as claim_beside
 from .claiming import read_roles as read_roles
 from .claiming import start_over as start_over
 from .claiming import write_csv as write_csv
-from .confirmation import Claim as Claim
-from .confirmation import Confirmation as Confirmation
-from .confirmation import Outcome as Outcome
-from .confirmation import confirm as confirm
 from .curve import ALL as ALL
 from .curve import CURVE as CURVE
 from .curve import RANDOM as RANDOM
@@ -51,6 +47,7 @@ from .importance import SiteEffect as SiteEffect
 from .importance import loss_unit as loss_unit
 from .importance import read_head_table as read_head_table
 from .profiles import PROFILE_COLUMNS as PROFILE_COLUMNS
+from .profiles import BothHalves as BothHalves
 from .profiles import Cell as Cell
 from .profiles import Profiles as Profiles
 from .profiles import Role as Role

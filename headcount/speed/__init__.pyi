@@ -1,6 +1,7 @@
 from .comparison import Case as Case
 from .comparison import Cost as Cost
 from .comparison import Speed as Speed
+from .comparison import TimeModel as TimeModel
 from .comparison import Timing as Timing
 from .comparison import cases_of as cases_of
 from .comparison import compare_speed as compare_speed
@@ -26,7 +27,6 @@ from .inputs import fitting as fitting
 from .inputs import takes_tokens as takes_tokens
 from .options import ModeName as ModeName
 from .options import Options as Options
-from .time_model import TimeModel as TimeModel
 from .timing import Machine as Machine
 from .timing import Ratio as Ratio
 from .timing import latency as latency

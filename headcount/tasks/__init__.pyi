@@ -29,7 +29,6 @@ from .options import check_metric as check_metric
 from .options import check_roles as check_roles
 from .options import columns_of as columns_of
 from .options import read_examples as read_examples
-from .own_tasks import check_works as check_works
 from .regression import ACTIVATIONS as ACTIVATIONS
 from .regression import Regression as Regression
 from .regression import activation_of as activation_of
@@ -43,6 +42,7 @@ from .similarity import Similarity as Similarity
 from .splits import DataSet as DataSet
 from .splits import TaskSplits as TaskSplits
 from .splits import build as build
+from .splits import check_works as check_works
 from .splits import drawn as drawn
 from .splits import warning as warning
 from .supported import fitting as fitting

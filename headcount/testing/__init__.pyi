@@ -1,4 +1,6 @@
 from .alone import Alone as Alone
+from .alone import Pairs as Pairs
+from .alone import Translation as Translation
 from .checking import check_command as check_command
 from .checking import check_effect as check_effect
 from .checking import check_measure as check_measure
@@ -19,7 +21,6 @@ from .known import auroc as auroc
 from .laws import Snapshot as Snapshot
 from .laws import assert_no_trace as assert_no_trace
 from .laws import leaving_no_trace as leaving_no_trace
-from .pairs import Pairs as Pairs
 from .patches import Patches as Patches
 from .planted import planted_model as planted_model
 from .planted import tokenizer as tokenizer
@@ -38,4 +39,3 @@ from .tokens import drawn as drawn
 from .tokens import vocabulary as vocabulary
 from .tokens import word as word
 from .tokens import written as written
-from .translation import Translation as Translation

@@ -21,6 +21,7 @@ from transformers import PreTrainedTokenizerFast, ViTImageProcessorPil
 
 from headcount.core import Head
 from headcount.models import Loaded
+from headcount.testing.alone import Pairs, Translation
 from headcount.testing.architectures import (
     ARCHITECTURES,
     HEAD_DIM,
@@ -31,11 +32,9 @@ from headcount.testing.architectures import (
     sizes_of,
 )
 from headcount.testing.frames import BEGIN, UNTIMED, Frames, place
-from headcount.testing.pairs import Pairs
 from headcount.testing.patches import CHANNELS, COLUMNS, ROWS, SIDE, Patches
 from headcount.testing.programs import TELLING, Family, Planted, Program
 from headcount.testing.tokens import BITS, GATE, PUNCTUATION, RARITY, SHARE, vocabulary, word
-from headcount.testing.translation import Translation
 
 FREQUENCY = TURN ** np.arange(HEAD_DIM // 2)
 """Radians that each pair of dimensions turns from one position to the next."""

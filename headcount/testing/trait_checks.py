@@ -27,15 +27,14 @@ from headcount.measures import (
 from headcount.models import Loaded, encoder_of
 from headcount.numbers import percent
 from headcount.results import Analysis
+from headcount.testing.alone import Pairs
 from headcount.testing.checks import LeftOut, check, expect
 from headcount.testing.examples import random_model, read
 from headcount.testing.frames import Frames, drawn_recordings
-from headcount.testing.laws import leaving_no_trace
-from headcount.testing.pairs import Pairs
+from headcount.testing.laws import assert_adds, leaving_no_trace
 from headcount.testing.patches import Patches, drawn_images
 from headcount.testing.planted import PAD, of_words, planted_model, tokenizer
 from headcount.testing.programs import Family, Kind, Planted, Program
-from headcount.testing.sums_laws import assert_adds
 from headcount.testing.tokens import PUNCTUATION, SHARE, vocabulary, written
 from headcount.testing.wording import expect_readable, expect_words, shown
 from headcount.vocabulary import IMAGES, SOUND, Thresholds, TraitEntry

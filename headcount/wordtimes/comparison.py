@@ -8,9 +8,8 @@ from jaxtyping import Float
 from headcount.core import CorpusError, amount
 from headcount.corpora import Recording
 from headcount.statistics import Bootstrap
-from headcount.wordtimes.forcing import Forcing
 from headcount.wordtimes.head_scores import agreeing, ranked
-from headcount.wordtimes.hearing import Hearing
+from headcount.wordtimes.hearing import Forcing, Hearing
 from headcount.wordtimes.lists import Errors, Heard, errors_of, greedy, head_errors
 from headcount.wordtimes.result import ListTimesRow, WordTimesOptions
 from headcount.wordtimes.word_files import WordTimesOf, check_word_times

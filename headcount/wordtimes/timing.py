@@ -14,9 +14,8 @@ from headcount.corpora import Data, Recording, as_flac, read_recordings, recordi
 from headcount.models import Loaded, as_loaded, signature
 from headcount.statistics import Bootstrap, check_draws, few_clusters
 from headcount.wordtimes.comparison import KnownSpans, compare_lists, known_spans
-from headcount.wordtimes.forcing import Forcing
 from headcount.wordtimes.head_scores import MAP_SCORES, agreeing, ranked
-from headcount.wordtimes.hearing import Hearing, hear
+from headcount.wordtimes.hearing import Forcing, Hearing, hear
 from headcount.wordtimes.lists import head_errors
 from headcount.wordtimes.result import (
     ExampleRow,

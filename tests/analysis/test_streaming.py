@@ -11,7 +11,7 @@ from headcount.core import InputError, LayerId
 from headcount.measures import Confidence
 from headcount.measures.registry import MEASURES
 from headcount.measures.streaming import Totals, load_state, save_state
-from headcount.testing import sums_laws as laws
+from headcount.testing import laws
 from tests.measures.cases import attend, batches
 
 

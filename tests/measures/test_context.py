@@ -12,7 +12,7 @@ import torch
 
 from headcount.measures import Patterns, RelationTests, Sums, Syntactic
 from headcount.measures.registry import MEASURES
-from headcount.testing import sums_laws as laws
+from headcount.testing import laws
 from tests.measures.cases import Example, attend, batches, made_up
 from tests.textbook import patterns
 

@@ -37,7 +37,7 @@ from headcount.tap import (
 )
 from headcount.tap.kernel_sweep import Sweep
 from headcount.tap.kernel_triton import IS_INTERPRETED, Triton
-from headcount.testing import sums_laws as laws
+from headcount.testing import laws
 from tests import tiny
 from tests.examined import examined, examined_double
 from tests.measures.cases import (

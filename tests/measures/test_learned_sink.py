@@ -18,7 +18,7 @@ from headcount.corpora import Batch, Sentence
 from headcount.measures import IMAGE_MEASURES, MEASURES, LearnedSink, measures_of
 from headcount.measures.streaming import run
 from headcount.tap import examine
-from headcount.testing import sums_laws as laws
+from headcount.testing import laws
 from tests import saved, tiny, tiny_tokenizers
 from tests.examined import examined
 from tests.measures.cases import NUM_HEADS, Case, Example, attend, batches, random_side, tokens

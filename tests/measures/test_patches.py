@@ -38,7 +38,7 @@ from headcount.measures import (
 )
 from headcount.measures.streaming import Totals
 from headcount.tap import AttentionLayer, Reduction
-from headcount.testing import sums_laws as laws
+from headcount.testing import laws
 from tests.measures.cases import Side, moments_of, reduced, tokens
 from tests.textbook import halves, patches
 

@@ -9,7 +9,7 @@ import torch
 from headcount.corpora import NO_HALF, SECOND_HALF, Tokens
 from headcount.measures import Moments, Sides
 from headcount.measures.units import Groups, Slots
-from headcount.testing import sums_laws as laws
+from headcount.testing import laws
 from tests.measures.cases import Side, tokens
 
 LENGTH = 5

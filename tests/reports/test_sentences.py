@@ -8,7 +8,7 @@ import pytest
 
 from headcount import numbers
 from headcount.pages.kinds import Leading, leading
-from headcount.pages.leaders import leaders
+from headcount.pages.opening import leaders
 from headcount.pages.sentences import by_chance, head_line, headline, measured, shape_text
 from headcount.results import Analysis, Counts, HeadRow, RunRecord, kind_of_trait
 from headcount.vocabulary import TRAITS, roles_named

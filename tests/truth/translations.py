@@ -12,7 +12,7 @@ from headcount.importance import Options, assess
 from headcount.models import Loaded
 from headcount.tasks import Translation as Task
 from headcount.testing import Planted, Translation, planted_model, written
-from headcount.testing.translation import Pair
+from headcount.testing.alone import Pair
 from tests.truth.questions import Answer, answer
 
 TELLS = Planted(Head("encoder.self", 0, 0), "tell", "needed")

@@ -17,7 +17,7 @@ from headcount.models import Loaded
 from headcount.wordtimes import TimedWord, WordTimesOptions, word_times
 from headcount.wordtimes.comparison import halves
 from headcount.wordtimes.document import word_times_document
-from headcount.wordtimes.forcing import Forcing
+from headcount.wordtimes.hearing import Forcing
 from headcount.wordtimes.lists import Heard, MapsOnDisk
 from headcount.wordtimes.warping import standardised, starts
 from tests.wordtimes import speech

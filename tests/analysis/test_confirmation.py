@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from scipy.stats import t as student
 
-from headcount.analysis import confirmation_document
+from headcount.analysis import Claim, Confirmation, confirm, confirmation_document
 from headcount.core import InputError
 from headcount.pages import render, report_view
 from headcount.results import (
@@ -18,13 +18,10 @@ from headcount.results import (
     READING,
     SAME_MODEL,
     Analysis,
-    Claim,
-    Confirmation,
     RelationResult,
     Signature,
     TraitStrength,
     Untested,
-    confirm,
     expected_scores,
     read_run,
 )

@@ -148,7 +148,9 @@ def _seen(
     if not _is_same(row, there):
         if row.relation is not None:
             return _of_relation(row, there, other, limits)
-        where = there.direction if there.offset is None else f"offset {there.offset:+d}"
+        where = (
+            there.direction if there.offset is None else f"offset {numbers.signed(there.offset)}"
+        )
         return _Seen(math.nan, f"looks most at {where} there")
     both = BothHalves.of(there)
     return _Seen(there.score if both is None else both.score(limits, there))

@@ -28,7 +28,7 @@ from headcount.corpora import (
     Tokens,
 )
 from headcount.measures import GroupedMap, forward, segments, sides
-from headcount.numbers import percent
+from headcount.numbers import percent, signed
 from headcount.results import Example, Role
 from headcount.tap import Anatomy, AttentionLayer, Block
 from headcount.vocabulary import SYNTAX
@@ -257,7 +257,7 @@ def _show(
         arcs = [(int(q), int(q) + offset) for q in hits]
         return (
             len(hits) / len(queries),
-            f"offset {offset:+d}: {len(hits)} of {len(queries)}",
+            f"offset {signed(offset)}: {len(hits)} of {len(queries)}",
             arcs,
         )
     if role is not None and role.role == "rare":

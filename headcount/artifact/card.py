@@ -149,7 +149,7 @@ def _heads(record: PruneRecord) -> Iterator[Block]:
     yield Table.of(
         ("head", "score", "fate"),
         (
-            (head, f"{scores[head]:.4g}", "pruned" if head in are_pruned else "kept")
+            (head, numbers.minus(f"{scores[head]:.4g}"), "pruned" if head in are_pruned else "kept")
             for head in order
         ),
         "Score of every head",

@@ -15,7 +15,7 @@ from headcount.cache.result import (
     few_draws,
 )
 from headcount.core import Block, Document, Heading, Table, Text, amount, size_in_words
-from headcount.numbers import ends, percent
+from headcount.numbers import ends, percent, signed
 from headcount.pages import Note
 from headcount.results import RANDOM, find, select
 
@@ -256,8 +256,9 @@ def _answers(found: PlannedCache, length: int | None, label: str = "") -> Table:
 def _signed(row: JudgedRow, name: str) -> str:
     """A difference in percentage points with its interval, which needs texts that differ."""
     mean, low, high = (100 * getattr(row, f"{name}{end}") for end in ("", "_low", "_high"))
-    within = " in every text" if low == high else f" ({low:+z.0f} to {high:+z.0f})"
-    return f"{mean:+z.0f}{'' if isnan(low) else within}".replace("-", "−")
+    if low == high:
+        return f"{signed(mean)} in every text" if mean else "no difference in any text"
+    return signed(mean) + ("" if isnan(low) else f" ({signed(low)} to {signed(high)})")
 
 
 STAYS = "as the model has it"

@@ -50,7 +50,7 @@ TextFiles = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metav
 
 def group(title: str) -> tuple[Any, ...]:
     """Annotations of a dataclass whose fields are options without a prefix, in a box of help."""
-    return tyro.conf.arg(name=title), tyro.conf.OmitArgPrefixes
+    return tyro.conf.arg(name=title, prefix_name=False), tyro.conf.OmitArgPrefixes
 
 
 Reading = Annotated[HowRead, *group("more")]

@@ -57,7 +57,10 @@ def _in_words(kind: Any) -> Any:
     plain, *given = get_args(kind) if get_origin(kind) is Annotated else (kind,)
     registry = next((each for each in given if isinstance(each, Registry)), None)
     name = _value_name(plain) if registry is None else _listed(plain, registry)
-    shown = tyro.conf.arg(metavar=name, help_behavior_hint=_default_in_words)
+    has_prefix = all(getattr(each, "prefix_name", True) for each in given)
+    shown = tyro.conf.arg(
+        metavar=name, help_behavior_hint=_default_in_words, prefix_name=has_prefix
+    )
     return Annotated[plain, shown, tyro.conf.FlagCreatePairsOff, *given]
 
 

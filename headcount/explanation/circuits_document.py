@@ -95,7 +95,7 @@ def _how(found: Explained, row: ComplementRow) -> str:
     begins = "All other heads" if row == complements(found)[0] else "Judged otherwise, all others"
     said = (
         f"{begins} give {row.about}: without any head that leaves {nats(row.nothing)} nats of "
-        f"{found.record.value:.2f}, and faithfulness is the share of the difference, "
+        f"{nats(found.record.value)}, and faithfulness is the share of the difference, "
         f"{within(row.gain, row.low, row.high)}, that is left."
     )
     if row != complements(found)[0]:
@@ -177,7 +177,7 @@ def _areas(found: Explained, others: str) -> Iterator[Block]:
         (
             (
                 ranking_label(found, each[0].ranking),
-                *(f"{value:.2f}" for row in each for value in (row.cpr, row.cmd)),
+                *(nats(value) for row in each for value in (row.cpr, row.cmd)),
             )
             for each in zip(*rows, strict=True)
         ),
@@ -296,7 +296,7 @@ def stable_words(found: Explained) -> str:
 def _kept(row: KeptRow) -> str:
     if isnan(row.low):
         return percent(row.value)
-    return f"{percent(row.value)} ({100 * row.low:.0f} to {100 * row.high:.0f})"
+    return f"{percent(row.value)} ({percent(row.low, 0, '')} to {percent(row.high, 0, '')})"
 
 
 def _stable_blocks(found: Explained) -> Iterator[Block]:
@@ -327,7 +327,7 @@ def _stable_blocks(found: Explained) -> Iterator[Block]:
         (
             (
                 *(row.head, row.verdict, percent(row.share)),
-                f"{row.lost:.2f}{'*' if row.p < ALPHA else ''}",
+                f"{nats(row.lost)}{'*' if row.p < ALPHA else ''}",
             )
             for row in sorted_by(rows, lambda row: row.share, descending=True)
         ),

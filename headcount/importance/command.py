@@ -28,6 +28,7 @@ from headcount.commands import (
 )
 from headcount.core import InputError, ResumePolicy, check_is_folder, check_seed
 from headcount.importance.options import SCORES, Options
+from headcount.numbers import minus
 from headcount.pages import curve_command
 
 
@@ -214,7 +215,7 @@ class Evaluate(TaskArguments, Measuring["models.Loaded", "tasks.Scored"]):
         """Print the numbers."""
         console = plain_console()
         for name, value in found.record.numbers().items():
-            shown = f"{value:,.4f}" if isinstance(value, float) else value
+            shown = minus(f"{value:,.4f}") if isinstance(value, float) else value
             console.print(f"{name:<18} {shown}")
 
 

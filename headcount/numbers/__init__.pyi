@@ -6,6 +6,7 @@ from .texts import count as count
 from .texts import effect as effect
 from .texts import ends as ends
 from .texts import listed as listed
+from .texts import minus as minus
 from .texts import nats as nats
 from .texts import of as of
 from .texts import ordinal as ordinal

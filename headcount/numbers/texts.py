@@ -184,6 +184,15 @@ def nats(value: Real, sign: str = "") -> str:
     return f"{value:{sign}z.2f}".replace("-", "−")
 
 
+def minus(text: str) -> str:
+    """A number as text, with the true minus sign.
+
+    >>> minus(f"{-0.25:.3g}")
+    '−0.25'
+    """
+    return text.replace("-", "−")
+
+
 def within(value: Real, low: Real, high: Real) -> str:
     """A number of nats with its interval, if it has one.
 

@@ -136,8 +136,8 @@ def _cells(row: ProbeRow) -> tuple[str, ...]:
     return (
         VARIANTS.get(row.variant, row.variant) + place,
         _METRIC_TITLES[row.metric],
-        f"{100 * row.value:.1f} %",
-        numbers.ends(100 * row.low, 100 * row.high, "{:.1f}".format) + " %",
+        numbers.minus(f"{100 * row.value:.1f} %"),
+        numbers.minus(numbers.ends(100 * row.low, 100 * row.high, "{:.1f}".format)) + " %",
     )
 
 

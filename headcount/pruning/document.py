@@ -316,4 +316,4 @@ def _cell(values: Sequence[float]) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:.2f}" if abs(value) >= 1 else f"{value:.3f}"
+    return numbers.minus(f"{value:.2f}" if abs(value) >= 1 else f"{value:.3f}")

@@ -150,10 +150,15 @@ class MetricChange:
         >>> str(MetricChange("bleu", True, 30.0, 29.5, 0.5, 0.25, 0.75, 0.01))
         'drop 0.5, 95 % 0.25 to 0.75'
         """
-        reported = f"{'drop' if self.higher_is_better else 'rise'} {self.drop:.3g}"
+        drop, low, high = map(_three_digits, (self.drop, self.low, self.high))
+        reported = f"{'drop' if self.higher_is_better else 'rise'} {drop}"
         if math.isnan(self.low):  # a single example has no interval
             return reported
-        return f"{reported}, 95 % {self.low:.3g} to {self.high:.3g}"
+        return f"{reported}, 95 % {low} to {high}"
+
+
+def _three_digits(value: float) -> str:
+    return numbers.minus(f"{value:.3g}")
 
 
 @dataclass(frozen=True)

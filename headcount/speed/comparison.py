@@ -27,7 +27,7 @@ from transformers import PreTrainedModel
 from headcount.core import InputError, Plan, Progress, amount, silent, size_in_words
 from headcount.corpora import Corpus
 from headcount.models import Loaded, as_loaded, attention_bytes, free_for, states_bytes
-from headcount.numbers import percent
+from headcount.numbers import minus, percent
 from headcount.speed.costs import Size, Work, flops, peak_bytes
 from headcount.speed.flop_ceiling import ModelFlops, model_flops
 from headcount.speed.inputs import MODES, TokenRows, check_fits, fitting
@@ -139,11 +139,9 @@ class Timing:
             )
         if noise >= abs(speedup.value - 1) or speedup.low <= 1 <= speedup.high:
             return (
-                f"{self.case}: a change of {100 * (speedup.value - 1):+.1f}\u202f% is within the "
-                "noise, since the "
-                f"dense model differs from itself by up to {percent(noise, 1)}: use more "
-                "--rounds or a "
-                "quieter machine"
+                f"{self.case}: a change of {minus(f'{100 * (speedup.value - 1):+.1f}')}\u202f% is "
+                "within the noise, since the dense model differs from itself by up to "
+                f"{percent(noise, 1)}: use more --rounds or a quieter machine"
             )
         return None
 

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from headcount.core import ACCENT, INK, Chart, Document, Table, Text, amount, new_figure
-from headcount.numbers import ends
+from headcount.numbers import ends, minus
 from headcount.pages import Note
 from headcount.statistics import Estimate
 from headcount.wordtimes.comparison import FOUND
@@ -171,7 +171,7 @@ def _cells(row: HeadTimesRow) -> list[str]:
         "yes" if row.is_chosen else "",
         "yes" if row.is_own else "",
         f"{row.disagreement_ms:.0f} ms",
-        f"{row.gain:.2f}",
+        minus(f"{row.gain:.2f}"),
         f"{row.monotone:.2f}",
         f"{row.coverage:.2f}",
         f"{row.norm:.1f}",

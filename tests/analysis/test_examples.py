@@ -39,7 +39,7 @@ def test_positional_shows_where_it_points_at_the_offset() -> None:
     role = Role("positional", "", 1.0, offset=-1)
     first, second = best([after, before], 0, role)
     # "barks" looks at [SEP] in one map and "the" at [CLS] in the other: special tokens do not count
-    assert first.arcs == ((2, 1), (3, 2)) and first.caption == "offset -1: 2 of 3"
+    assert first.arcs == ((2, 1), (3, 2)) and first.caption == "offset −1: 2 of 3"
     assert second.arcs == ()
 
 

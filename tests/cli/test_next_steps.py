@@ -109,7 +109,7 @@ def test_a_rise_of_the_loss_is_a_loss_where_few_texts_hide_the_drop() -> None:
 
 def test_no_loss_asks_for_the_speed_or_fewer_heads() -> None:
     lines = list(after_prune(ON, pruned(-0.5, 0.7), Path("out")))
-    interval = "on test (drop 0.1, 95 % -0.5 to 0.7)"
+    interval = "on test (drop 0.1, 95 % −0.5 to 0.7)"
     said = f"no loss beyond chance was found {interval}; a drop of up to 0.7 can't be excluded. "
     assert said in lines[0]
     assert "excluded" not in " ".join(after_prune(ON, pruned(-0.7, -0.5), Path("out"))), "better"

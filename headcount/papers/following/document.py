@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from headcount.core import ACCENT, MUTED, Chart, Document, Table, Text, amount, new_figure
-from headcount.numbers import percent
+from headcount.numbers import correlation, percent
 from headcount.pages import Note
 from headcount.papers.following.record import Followed, FollowedCheckpoint, FollowRecord
 from headcount.results import METRICS
@@ -166,7 +166,7 @@ def followed_document(followed: Followed) -> Document:
             f"{point.loss:.3f}",
             f"{point.score:.2f}",
             str(point.correlation),
-            f"{point.across_halves:.2f}",
+            correlation(point.across_halves),
             f"{point.prunable:.2f}, {point.prunable_low:.2f} to {point.prunable_high:.2f}",
             f"{point.confidence:.2f}",
             _counts(point.roles),
@@ -214,16 +214,16 @@ def sentences_of(points: Sequence[FollowedCheckpoint], within: float) -> Iterato
     if place is None:
         yield (
             "The two halves of the data do not rank heads alike at the last checkpoint (rho "
-            f"{last.across_halves:.2f}), so nothing can be said about when importance is "
+            f"{correlation(last.across_halves)}), so nothing can be said about when importance is "
             "determined. Give more data."
         )
     else:
         here = points[place]
         when = "at no checkpoint before" if here is last else f"from {_name(here, last)} on"
+        rho, ceiling, untrained = (correlation(each.across_halves) for each in (here, last, first))
         yield (
-            f"Importance ranks heads as at the end {when}: rho {here.across_halves:.2f} on the "
-            f"other half of the data, where the ceiling is {last.across_halves:.2f}. At "
-            f"{_name(first, last)} it is {first.across_halves:.2f}."
+            f"Importance ranks heads as at the end {when}: rho {rho} on the other half of the "
+            f"data, where the ceiling is {ceiling}. At {_name(first, last)} it is {untrained}."
         )
     lowest = min(points, key=lambda point: point.prunable)
     yield (

@@ -42,6 +42,7 @@ from headcount.corpora import (
 )
 from headcount.importance import Options, assess
 from headcount.models import Loaded, revision, signature
+from headcount.numbers import nats
 from headcount.pages import SITE_TITLES
 from headcount.papers.document import cell, in_unit, names, scale, sites_of, verdict
 from headcount.papers.pattern_classifier import PATTERNS, train_pattern_classifier
@@ -316,8 +317,8 @@ def _claims(found: TunedMaps, sites: list[str]) -> Iterator[Text]:
             p < 0.05,
             f"{SITES[site]}: disabling some heads raises the score",
             f"{len(gains)} of {amount(len(heads), 'head')}, most {best.head}: "
-            f"{0.0 - factor * best.value:+.2f}, uncorrected 95 % interval "
-            f"{0.0 - factor * best.high:+.2f} to {0.0 - factor * best.low:+.2f}; "
+            f"{nats(-factor * best.value, '+')}, uncorrected 95 % interval "
+            f"{nats(-factor * best.high, '+')} to {nats(-factor * best.low, '+')}; "
             f"intervals above 0: {better}, where chance expects {0.025 * len(heads):.1f} "
             f"(binomial p = {p:.2g})",
         )

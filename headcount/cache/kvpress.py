@@ -41,7 +41,10 @@ COPIES = 500
 
 
 def kvpress_scores(
-    loaded: Loaded, texts: Sequence[Int64[Tensor, " token"]], steps: Steps = silent_steps
+    loaded: Loaded,
+    texts: Sequence[Int64[Tensor, " token"]],
+    steps: Steps = silent_steps,
+    copies: int = COPIES,
 ) -> Float[np.ndarray, " group"]:
     """What old keys weigh by their distance alone, in the mean over texts (`kvpress`).
 
@@ -49,11 +52,12 @@ def kvpress_scores(
         loaded: a causal language model with rotary positions.
         texts: token ids of texts.
         steps: called with the number of texts so far, and of all.
+        copies: number of places, at most as many as a text has.
 
     Raises:
         ModelError: if the model does not rotate its queries and keys as most models do.
     """
-    rotated = _MeanRotated(loaded)
+    rotated = _MeanRotated(loaded, copies)
 
     def of_text(ids_N: Tensor) -> Tensor:
         read_text(loaded, ids_N)
@@ -70,10 +74,11 @@ class _MeanRotated:
 
     Args:
         loaded: a causal language model.
+        copies: number of places, at most as many as a text has.
     """
 
-    def __init__(self, loaded: Loaded) -> None:
-        self._model, self._name = loaded.model, loaded.name
+    def __init__(self, loaded: Loaded, copies: int) -> None:
+        self._model, self._name, self._copies = loaded.model, loaded.name, copies
         self.holding = holding_of(loaded.model, loaded.anatomy)
         """What every layer reads."""
         if any(each.is_latent for each in self.holding.layers):
@@ -122,7 +127,7 @@ class _MeanRotated:
         again = self._turned(module, still[0], still[1], cos, sin)
         if not all(map(_is_close, again, (query, key))):
             raise self._refused("which rotates them in another way than its other layers")
-        copies = min(COPIES, cos.shape[1])
+        copies = min(self._copies, cos.shape[1])
         means = [each.mean(2, keepdim=True).expand(-1, -1, copies, -1) for each in still]
         turned = self._turned(module, means[0], means[1], cos[:, :copies], sin[:, :copies])
         query_GH1D = turned[0][0, :, -1:].unflatten(0, (key.shape[1], -1))

@@ -12,6 +12,7 @@ from headcount.artifact import push, save_compact
 from headcount.core import InputError, Plan
 from headcount.models import load
 from headcount.results import Certificate
+from tests import saved
 from tests.hub_server import TOKEN, serving
 from tests.tasks import loaded as small
 
@@ -69,6 +70,23 @@ def test_a_pushed_folder_loads_from_the_hub(tmp_path: Path) -> None:
     with torch.no_grad():
         expected = load(out).model(torch.arange(5)[None]).last_hidden_state
     torch.testing.assert_close(torch.load(tmp_path / "found.pt"), expected)
+
+
+@pytest.mark.slow
+def test_prune_pushes_what_it_made(tmp_path: Path) -> None:
+    """By one command, from a model and texts to the hub."""
+    texts = tmp_path / "texts.txt"
+    texts.write_text("The old dog sleeps.\nA cat sees the dog.\nThe cat runs.\nA dog barks.\n")
+    task = ["--task", "masked-lm", *(f"--{name}={texts}" for name in ("data", "dev", "test"))]
+    prune = ["-m", "headcount", "prune", saved.bert(tmp_path / "bert"), *task, "--keep", 4]
+    with serving() as hub:
+        more = ["--out", tmp_path / "out", "--push", "owner/pruned"]
+        done = run([*prune, *more], tmp_path / "home", hub.url, TOKEN)
+        assert done.returncode == 0, done.stderr
+        assert f"Uploaded: {hub.url}/owner/pruned/commit/" in done.stdout
+        files = hub.files["owner/pruned"]
+        assert {"README.md", "plan.json", "prune.json", "certificate.json"} < {*files}
+        assert files["README.md"] == (tmp_path / "out" / "README.md").read_bytes()
 
 
 def test_what_is_not_pushed(tmp_path: Path) -> None:

@@ -82,7 +82,8 @@ def _about(record: PruneRecord) -> Iterator[Block]:
         )
     yield Text(
         f"{made}. In the lines above, folder is the path of this folder; headcount.load reads it, "
-        "too."
+        "too. The certificate says that these files compute what was measured; how good that is, "
+        "the score says."
     )
 
 
@@ -202,7 +203,7 @@ def _numbers(record: PruneRecord, key: str, title: str) -> Iterator[Block]:
     control = None if record.pipeline is None else record.pipeline.control
     beside = None if control is None else control.data_sets.get(key)
     yield Heading(f"Before and after, {title} ({amount(found.examples, 'example')})")
-    headers = ("number", "before", "after", "change", "95 % interval", "p")
+    headers = ("metric", "before", "after", "change", "95 % interval", "p")
     rows = _change_rows(found)
     yield Table.of(headers, rows if beside is None else rows + _control_rows(beside))
     if control is not None and beside is not None:
@@ -215,15 +216,16 @@ def _numbers(record: PruneRecord, key: str, title: str) -> Iterator[Block]:
             f"data{teacher}."
         )
     yield Text(
-        "Each p is two-sided, not corrected for the number of rows, and of the test that its "
-        "interval inverts: p < 0.05 where the interval leaves 0 out."
+        "Each p is two-sided and not corrected for the number of rows; it is below 0.05 where the "
+        "interval leaves 0 out."
     )
     if key == "dev" and (chose := _chosen_on_dev(record)):
         yield Text(f"These examples chose {chose}, so these numbers are optimistic.")
     if found.slices:
         rows = [_slice_row(name, part) for name, part in found.slices.items()]
         more = ["after", "change", "95 % interval"]
-        headers = ("examples", "number", f"{found.score.name} before", *more, "loss before", *more)
+        name = METRICS.get(found.score.name, found.score.name)
+        headers = ("group", "examples", f"{name} before", *more, "loss before", *more)
         yield Table.of(headers, rows)
 
 
@@ -322,7 +324,7 @@ def _int8(record: PruneRecord) -> Iterator[Block]:
     yield Text(
         f"{before} → {after} MB. The pruned model and this file in ONNX Runtime, on {on}{files}:"
     )
-    headers = ("number", "pruned", "in 8 bits", "change", "95 % interval", "p")
+    headers = ("metric", "pruned", "in 8 bits", "change", "95 % interval", "p")
     yield Table.of(headers, _change_rows(found.change))
 
 

@@ -10,7 +10,14 @@ from typing import Literal
 
 from headcount import numbers
 from headcount.core import Facts, Listing, amount
-from headcount.results import DATA_SETS, METRICS, MetricChange, PruneRecord, SpeedRecord
+from headcount.results import (
+    DATA_SETS,
+    METRICS,
+    ChoiceRecord,
+    MetricChange,
+    PruneRecord,
+    SpeedRecord,
+)
 
 NOT_CHECKED = "Not checked"
 EMBEDDING = ("similarity", "search")
@@ -99,22 +106,23 @@ def _size(record: PruneRecord) -> Iterator[tuple[str, str]]:
 
 def _speed(record: PruneRecord) -> Iterator[tuple[str, str]]:
     if record.speed is not None:
-        yield _timed(record.speed)
+        yield _timed(record.speed, record.choice)
     elif record.ceiling is not None:
         most = f"{record.ceiling.value:.2f} times as fast by its FLOPs"
         at = amount(record.ceiling.tokens, "token")
         yield "Speed", f"not measured; at most {most} on one text of {at}"
 
 
-def _timed(speed: SpeedRecord) -> tuple[str, str]:
-    """The first case of the measured speed."""
+def _timed(speed: SpeedRecord, choice: ChoiceRecord | None) -> tuple[str, str]:
+    """The first case of the measured speed, and what was asked for if it is more."""
     case = speed.cases[0]
-    found = case.speedup
+    found, wanted = case.speedup, 0.0 if choice is None else choice.limit.get("speedup") or 0.0
+    asked = f"; {wanted:g} asked for" if wanted > found.value else ""
     word = "Faster" if found.low > 1 else "Slower" if found.high < 1 else "Not measurably faster"
     what = "generating" if case.new_tokens else "one forward pass"
     return word, (
-        f"{found.value:.2f} times as fast ({found.low:.2f} to {found.high:.2f}), {what} at batch "
-        f"{case.batch}, {amount(case.length, 'token')}"
+        f"{found.value:.2f} times as fast (95\u202f%: {found.low:.2f} to {found.high:.2f}{asked}), "
+        f"{what} at batch {case.batch}, {amount(case.length, 'token')}"
     )
 
 
@@ -127,10 +135,9 @@ def _score(record: PruneRecord) -> Iterator[tuple[str, str]]:
     if (key := judged_on(record)) is None:
         return
     found = record.data_sets[key]
-    kind, chose = (
-        ("test", "chose nothing") if key == "test" else ("development", "also made choices")
-    )
-    examples = f"on {amount(found.examples, f'{kind} example')} that {chose}"
+    examples = f"on {amount(found.examples, 'held-out test example')}"
+    if key != "test":
+        examples = f"on {amount(found.examples, 'development example')}, which also made choices"
     yield _word(found.score), f"{_change(found.score)}, {examples}"
 
 
@@ -162,9 +169,13 @@ def _word(score: MetricChange) -> str:
 
 
 def _change(score: MetricChange) -> str:
+    """The score before and after; the share that is lost or gained, if the interval is sure."""
     before, after, by, *_ = score.cells
     low, high = map(numbers.change, score.interval)
-    ends = f", {low} to {high}" if math.isfinite(score.low) else ""
+    ends = f"; 95\u202f%: {low} to {high}" if math.isfinite(score.low) else ""
+    if _word(score) in (_WORSE, _BETTER) and score.before > 0:
+        share = score.after / score.before - 1
+        by += f" or {numbers.percent(abs(share))} {'more' if share > 0 else 'less'}"
     name = METRICS.get(score.name, score.name)
     return f"{name} {before} → {after} ({by}{ends})"
 
@@ -231,7 +242,7 @@ def load_it(record: PruneRecord) -> list[Listing]:
     if is_exported and reader == "AutoTokenizer":
         found.append(
             _listing(
-                "ONNX Runtime, and the tokenizer of transformers",
+                "ONNX Runtime, and the tokenizer from above",
                 "import onnxruntime",
                 'session = onnxruntime.InferenceSession(f"{folder}/onnx/model.onnx")',
                 'outputs = session.run(None, dict(tokenizer(["a text"], return_tensors="np")))',

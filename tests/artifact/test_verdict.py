@@ -58,9 +58,10 @@ def test_the_first_screen() -> None:
     words = dict(verdict_lines(MEASURED))
     assert words == {
         "Smaller": "90.9 → 73.2 MB of weights in float32, 19\u202f% less",
-        "Faster": "1.28 times as fast (1.17 to 1.39), one forward pass at batch 32, 128 tokens",
-        "As good": "nDCG@10 0.500 → 0.503 (+0.0035, −0.0040 to +0.011), on 800 test examples that "
-        "chose nothing",
+        "Faster": "1.28 times as fast (95\u202f%: 1.17 to 1.39), one forward pass at batch 32, 128 "
+        "tokens",
+        "As good": "nDCG@10 0.500 → 0.503 (+0.0035; 95\u202f%: −0.0040 to +0.011), on 800 "
+        "held-out test examples",
         "Checked": "certificate: gated = compact = reloaded = ONNX to 3e-06 of the largest output, "
         "on 300 examples",
     }

@@ -131,56 +131,31 @@ _QWEN: dict[str, Any] = {
 }
 
 
-def qwen() -> tuple[Any, Any]:
-    """Qwen2.5-VL: patches merged by fours, windows in the tower, pictures of any shape."""
-    text: dict[str, Any] = {
-        **SIZES,
-        "rope_parameters": {"rope_type": "default", "mrope_section": [1, 1, 2]},
-    }
-    text["rope_parameters"]["rope_theta"] = 1e4
-    vision: dict[str, Any] = {
-        "depth": 2,
-        "hidden_size": 16,
-        "intermediate_size": 20,
-        "num_heads": 2,
-    }
-    vision |= {"patch_size": 4, "window_size": 16, "out_hidden_size": 24}
-    vision |= {"fullatt_block_indexes": [1]}
-    config = hf.Qwen2_5_VLConfig(text_config=text, vision_config=vision, **_QWEN)
+def _of_qwen(kind: str, processor: type, **vision: Any) -> tuple[Any, Any]:
+    """A model of a generation of Qwen's, and its processor: patches merged by fours."""
+    config = getattr(hf, f"{kind}Config")(
+        text_config={**SIZES, "rope_parameters": dict(_TURNED)},
+        vision_config={**_DEEP, "patch_size": 4, "out_hidden_size": 24, **vision},
+        **_QWEN,
+    )
     reader = hf.Qwen2VLImageProcessorPil(
         patch_size=4, merge_size=2, min_pixels=16 * 16, max_pixels=32 * 48
     )
     mark = "<|vision_start|> <|image_pad|> <|vision_end|>"
-    processor = without_videos(
-        hf.Qwen2_5_VLProcessor, reader, tokenizer(), chat_template=template(mark)
-    )
-    return hf.Qwen2_5_VLForConditionalGeneration(config), processor
+    read = without_videos(processor, reader, tokenizer(), chat_template=template(mark))
+    return getattr(hf, f"{kind}ForConditionalGeneration")(config), read
+
+
+def qwen() -> tuple[Any, Any]:
+    """Qwen2.5-VL: windows in the tower, pictures of any shape."""
+    windows: dict[str, Any] = {"window_size": 16, "fullatt_block_indexes": [1]}
+    return _of_qwen("Qwen2_5_VL", hf.Qwen2_5_VLProcessor, **windows)
 
 
 def qwen3() -> tuple[Any, Any]:
     """Qwen3-VL: its tower adds to several layers of the decoder."""
-    text: dict[str, Any] = {
-        **SIZES,
-        "rope_parameters": {"rope_type": "default", "mrope_section": [1, 1, 2]},
-    }
-    text["rope_parameters"]["rope_theta"] = 1e4
-    vision: dict[str, Any] = {
-        "depth": 2,
-        "hidden_size": 16,
-        "intermediate_size": 20,
-        "num_heads": 2,
-    }
-    vision |= {"patch_size": 4, "out_hidden_size": 24, "deepstack_visual_indexes": [0]}
-    vision |= {"num_position_embeddings": 16}
-    config = hf.Qwen3VLConfig(text_config=text, vision_config=vision, **_QWEN)
-    reader = hf.Qwen2VLImageProcessorPil(
-        patch_size=4, merge_size=2, min_pixels=16 * 16, max_pixels=32 * 48
-    )
-    mark = "<|vision_start|> <|image_pad|> <|vision_end|>"
-    processor = without_videos(
-        hf.Qwen3VLProcessor, reader, tokenizer(), chat_template=template(mark)
-    )
-    return hf.Qwen3VLForConditionalGeneration(config), processor
+    added: dict[str, Any] = {"deepstack_visual_indexes": [0], "num_position_embeddings": 16}
+    return _of_qwen("Qwen3VL", hf.Qwen3VLProcessor, **added)
 
 
 def paligemma() -> tuple[Any, Any]:

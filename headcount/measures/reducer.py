@@ -7,6 +7,7 @@ takes several, its word-level map needs all of them at once. What no measure nee
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate, pairwise
 from typing import Any, final
 
 import torch
@@ -80,7 +81,6 @@ class AttentionReducer:
             self.value_norm_BHK = value_norms(value_BHKD, roots_HDD)
         knows_norms = self.needs >= {Reduction.VALUE_NORM} and roots_HDD is not None
         self._values_H = None if knows_norms else value_BHKD.sum((0, 2, 3))
-        self._segment_BN = sides.segment_BN if self.needs & COLUMNS else None
         words = sides.words if self.needs & _WORDS else None
         with_looks = Reduction.WORD_LOOKS in self.needs
         self._arc_hits = None if words is None else ArcHits(words, num_heads, with_looks)
@@ -94,20 +94,29 @@ class AttentionReducer:
         )
 
     def _columns(self, value_BHKD: Tensor) -> Float[Tensor, "batch head key mass"] | None:
-        """The columns whose products with the weights are `MASSES`, `NORM_MASSES` and segments.
+        """The columns whose products with the weights are masses, each where `self._places` says.
 
         A column that is not needed is zero: a product of another width would round differently.
         """
+        self._places: dict[Reduction, slice] = {}
         if not self.needs & COLUMNS:
             return None
         shared = self.sides.once(_Columns.of)
         norm = self.value_norm_BHK
         if norm is None or Reduction.NORM_MASS not in self.needs:
             norm = value_BHKD.new_zeros(value_BHKD.shape[:3])
-        norms_BHKC = norm[..., None] * shared.norms_B1KC
-        kinds = shared.kinds_B1KC if Reduction.KINDS in self.needs else ()
-        parts = [shared.fixed_B1KC, norms_BHKC, *shared.segments_B1KC, *kinds]
-        return torch.cat([part.expand(*norm.shape, -1) for part in parts], -1)
+        parts = {
+            Reduction.MASS: shared.fixed_B1KC,
+            Reduction.NORM_MASS: norm[..., None] * shared.norms_B1KC,
+            Reduction.OWN_SEGMENT: shared.segments_B1KC,
+            Reduction.KINDS: shared.kinds_B1KC if Reduction.KINDS in self.needs else None,
+        }
+        there = {name: part for name, part in parts.items() if part is not None}
+        ends = accumulate((part.shape[-1] for part in there.values()), initial=0)
+        self._places = {
+            name: slice(*place) for name, place in zip(there, pairwise(ends), strict=True)
+        }
+        return torch.cat([part.expand(*norm.shape, -1) for part in there.values()], -1)
 
     def block(self, block: Block) -> None:
         """Read the map of one block; its weights are overwritten."""
@@ -134,15 +143,16 @@ class AttentionReducer:
 
     def unchecked(self) -> Attention:
         """The reductions of the layer, finite or not."""
-        sides, num_classes = self.sides, len(MASSES) + len(NORM_MASSES)
-        numbers, masses_BHQC = self.statistics.numbers, self.statistics.masses_BHQC
+        numbers = self.statistics.numbers
         makers: dict[Reduction, Callable[[], Any]] = {
             each: partial(numbers.__getitem__, each) for each in numbers
         }
         makers |= {
             Reduction.DIAGONALS: lambda: numbers[Reduction.DIAGONALS].movedim(0, -1),
+            Reduction.MASS: partial(self._masses, Reduction.MASS),
+            Reduction.NORM_MASS: partial(self._masses, Reduction.NORM_MASS),
             Reduction.OWN_SEGMENT: self._own_segment,
-            Reduction.KINDS: self._kinds,
+            Reduction.KINDS: partial(self._masses, Reduction.KINDS),
             Reduction.VALUE_NORM: lambda: self.value_norm_BHK,
             Reduction.ARC_HITS: lambda: None if self._arc_hits is None else self._arc_hits.hits(),
             Reduction.WORD_LOOKS: lambda: None if self._arc_hits is None else self._arc_hits.looks,
@@ -150,31 +160,20 @@ class AttentionReducer:
             Reduction.CLASS_WEIGHTS: lambda: self._classes and self._classes.weights_BHQT,
             Reduction.GRID_MASS: lambda: None if self._grid is None else self._grid_mass_BHQM,
         }
-        if masses_BHQC is not None:
-            makers[Reduction.MASS] = lambda: masses_BHQC[..., : len(MASSES)]
-            makers[Reduction.NORM_MASS] = lambda: masses_BHQC[..., len(MASSES) : num_classes]
         reduced = {each: makers[each]() for each in self.needs | {Reduction.FIRST}}
-        return Attention(self.layer, sides, reduced, self.needs, values_H=self._values_H)
+        return Attention(self.layer, self.sides, reduced, self.needs, values_H=self._values_H)
+
+    def _masses(self, name: Reduction) -> Tensor | None:
+        """The products with the columns of a reduction; None without such columns."""
+        masses_BHQC, place = self.statistics.masses_BHQC, self._places.get(name)
+        return None if masses_BHQC is None or place is None else masses_BHQC[..., place]
 
     def _own_segment(self) -> Tensor | None:
-        masses_BHQC = self.statistics.masses_BHQC
-        if self._segment_BN is None or masses_BHQC is None:
+        segments_BHQS = self._masses(Reduction.OWN_SEGMENT)
+        if segments_BHQS is None or self.sides.segment_BN is None:
             return None
-        num_segments = sum(each.shape[-1] for each in self.sides.once(_Columns.of).segments_B1KC)
-        first = len(MASSES) + len(NORM_MASSES)
-        segments_BHQS = masses_BHQC[..., first : first + num_segments]
-        own_BHQ1 = self._segment_BN[:, None, :, None].expand(*segments_BHQS.shape[:3], 1)
+        own_BHQ1 = self.sides.segment_BN[:, None, :, None].expand(*segments_BHQS.shape[:3], 1)
         return segments_BHQS.gather(-1, own_BHQ1).squeeze(-1)
-
-    def _kinds(self) -> Tensor | None:
-        masses_BHQC = self.statistics.masses_BHQC
-        if self.sides.keys.is_picture_BN is None or masses_BHQC is None:
-            return None
-        return masses_BHQC[..., -_NUM_KINDS:]
-
-
-_NUM_KINDS = 2
-"""Kinds of tokens beside those of a template: of pictures, and of what a text says."""
 
 
 @final
@@ -186,29 +185,30 @@ class _Columns:
     """Keys of each of `MASSES`."""
     norms_B1KC: Bool[Tensor, "batch 1 key norm_mass"]
     """Keys of each of `NORM_MASSES`, to be multiplied by norms."""
-    segments_B1KC: tuple[Bool[Tensor, "batch 1 key segment"], ...]
+    segments_B1KC: Bool[Tensor, "batch 1 key segment"] | None
     """Keys of each segment, if there are several."""
-    kinds_B1KC: tuple[Bool[Tensor, "batch 1 key kind"], ...]
-    """Keys of pictures and of the text, if there are pictures."""
+    kinds_B1KC: Bool[Tensor, "batch 1 key kind"] | None
+    """Keys of pictures, and of what the text says without its template, if there are pictures."""
 
     @classmethod
     def of(cls, sides: Sides) -> "_Columns":
         """The columns of the keys of a batch."""
         is_sep_BK, is_punct_BK = sides.keys.is_sep_BN, sides.keys.is_punct_BN
-        is_any_BK = torch.ones_like(is_sep_BK)
         is_first_BK = torch.zeros_like(is_sep_BK)
         is_first_BK[:, 0] = True
-        segments, segment_BN = (), sides.segment_BN
+        is_in = {"sep": is_sep_BK, "punct": is_punct_BK, "norm": torch.ones_like(is_sep_BK)}
+        is_in |= {"norm_first": is_first_BK, "norm_sep": is_sep_BK, "norm_punct": is_punct_BK}
+        segments, segment_BN = None, sides.segment_BN
         if segment_BN is not None:
             number_S = torch.arange(int(segment_BN.max()) + 1, device=segment_BN.device)
-            segments = (segment_BN[:, None, :, None] == number_S,)
-        kinds, is_shown_BK = (), sides.keys.is_picture_BN
+            segments = segment_BN[:, None, :, None] == number_S
+        kinds, is_shown_BK = None, sides.keys.is_picture_BN
         if is_shown_BK is not None:
             is_said_BK = sides.keys.is_content_BN & ~is_shown_BK
-            kinds = (torch.stack([is_shown_BK, is_said_BK], -1)[:, None],)
+            kinds = torch.stack([is_shown_BK, is_said_BK], -1)[:, None]
         return cls(
-            torch.stack([is_sep_BK, is_punct_BK], -1)[:, None],
-            torch.stack([is_any_BK, is_first_BK, is_sep_BK, is_punct_BK], -1)[:, None],
+            torch.stack([is_in[name] for name in MASSES], -1)[:, None],
+            torch.stack([is_in[name] for name in NORM_MASSES], -1)[:, None],
             segments,
             kinds,
         )

@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 from typing import final
 
-from headcount.core import MAX_TOKENS, InputError, check_least, check_seed
+from headcount.core import MAX_TOKENS, Count, InputError, Seed, check_options
 from headcount.results import CorpusRecord, Result, table
 
 
@@ -101,16 +101,15 @@ class AlignmentOptions:
     compare: tuple[str, ...] = ()
     """Files with links of the same pairs by other aligners, as GIZA++ or eflomal write them
     (0-0 1-2), to score beside the heads."""
-    max_tokens: int = MAX_TOKENS
+    max_tokens: Count = MAX_TOKENS
     """Number of padded tokens in a batch; lower it if memory runs out."""
-    samples: int = 1000
+    samples: Count = 1000
     """Number of bootstrap samples of pairs for the intervals."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of the bootstrap samples."""
 
     def __post_init__(self) -> None:
-        check_seed(self.seed)
-        check_least(self, max_tokens=1, samples=1)
+        check_options(self)
         try:
             re.compile(self.elements or "")
         except re.error as error:

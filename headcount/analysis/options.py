@@ -8,9 +8,10 @@ from headcount.core import (
     MAX_TOKENS,
     InputError,
     KernelName,
+    Seed,
     brief_repr,
     check_choice,
-    check_seed,
+    check_options,
     check_window,
 )
 from headcount.corpora import check_limit
@@ -52,7 +53,7 @@ class Options:
     """Number of sentences sorted by length at a time; a larger pool needs less padding."""
     save_every: float = 30.0
     """Seconds between two saves of the sums, the most work that a kill can lose."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of the random-weight copy, and of the random tokens for causal models."""
     exclude_keys: bool = True
     """Exclude special tokens from the keys of confidence."""
@@ -65,7 +66,7 @@ class Options:
     """Thresholds for assigning roles; the papers' values by default."""
 
     def __post_init__(self) -> None:
-        check_seed(self.seed)
+        check_options(self)
         check_window(self.window)
         check_limit(self.limit_tokens, "token")
         check_choice("--kernel", self.kernel, KernelName)

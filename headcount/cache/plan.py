@@ -31,9 +31,10 @@ from headcount.core import (
     Head,
     InputError,
     JsonObject,
+    Seed,
     amount,
     check_choice,
-    check_seed,
+    check_options,
     encoded,
     make_folder,
     reason,
@@ -186,11 +187,11 @@ class CacheOptions:
     template: tuple[str, ...] = ()
     """Values for the chat template as NAME=VALUE, such as enable_thinking=false; VALUE is JSON, or
     else a text."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of the needles, of the questions and of the random plans."""
 
     def __post_init__(self) -> None:
-        check_seed(self.seed)
+        check_options(self)
         check_template(self.chat, self.template)
         check_choice("a score of groups", self.score, ScoreName)
         self._check_budget()

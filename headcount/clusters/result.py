@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import log
 from typing import TYPE_CHECKING, final
 
-from headcount.core import MAX_TOKENS, InputError, check_least, check_seed, check_window
+from headcount.core import MAX_TOKENS, Count, InputError, Seed, check_options, check_window
 from headcount.results import CorpusRecord, Result, table
 
 if TYPE_CHECKING:
@@ -105,24 +105,23 @@ class ClusterOptions:
     window: int | None = None
     """The same, with windows of this number of tokens, special ones included; without it they are
     as long as the model takes."""
-    max_tokens: int = MAX_TOKENS
+    max_tokens: Count = MAX_TOKENS
     """Number of padded tokens in a batch; lower it if memory runs out."""
-    max_weights: int = 32_000_000
+    max_weights: Count = 32_000_000
     """Number of attention weights, 4 bytes each, that are held at once; texts that need more are
     run several times."""
-    pool: int = 2000
+    pool: Count = 2000
     """Number of sentences sorted by length at a time; a larger pool needs less padding."""
-    permutations: int = 10_000
+    permutations: Count = 10_000
     """Number of permutations in the test whether heads of one layer are near each other."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of the permutations and of the map in two dimensions."""
 
     def __post_init__(self) -> None:
-        check_seed(self.seed)
+        check_options(self)
         check_window(self.window)
         if not 0 <= self.within <= log(2):
             raise InputError(
                 f"Expected a largest distance within groups from 0 to {log(2):.2f} nats, got "
                 f"{self.within}. Give a smaller one."
             )
-        check_least(self, max_tokens=1, max_weights=1, pool=1, permutations=1)

@@ -4,7 +4,17 @@ import types
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, make_dataclass
 from pathlib import Path
-from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, get_origin
+from typing import (
+    Annotated,
+    Any,
+    Generic,
+    Literal,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import tyro
 
@@ -25,7 +35,8 @@ def field_values(kind: type, options: Sequence[str]) -> dict[str, Any]:
     Raises:
         InputError: For an unknown field, or a value of another type.
     """
-    declared, found = {each.name: each.type for each in fields(kind)}, {}
+    hints, found = get_type_hints(kind), {}
+    declared = {each.name: hints[each.name] for each in fields(kind)}
     for option in options:
         name, equals, text = option.partition("=")
         if not equals or name not in declared:

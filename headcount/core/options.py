@@ -1,20 +1,21 @@
-"""Options: checks of their values, and which of them differ from their defaults.
+"""Options: which values they take, and which of them differ from their defaults.
 
 Python prints a large record in three lines. What notebooks display of it, `headcount.pages` draws,
 which stands above the packages of the results. It is looked up by its name when a notebook asks, so
 that a result needs nothing that draws.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import MISSING, Field, fields, is_dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from difflib import get_close_matches
 from html import escape
 from importlib import import_module
+from math import inf
 from reprlib import Repr
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, final, get_args
 
 from headcount.core.errors import InputError
-from headcount.core.wording import is_unicode, visible
+from headcount.core.wording import amount, is_unicode, visible
 
 MAX_TOKENS = 4096
 """Default of the largest number of padded tokens in a batch."""
@@ -24,6 +25,54 @@ LEAST = 8
 
 KernelName = Literal["auto", "blocks", "sweep", "triton"]
 """How attention is measured, see `tap/kernels.py`."""
+
+
+@final
+@dataclass(frozen=True)
+class Constraint:
+    """Which values an option takes: `samples: Annotated[int, at_least(1)]`."""
+
+    expected: str
+    """What is expected, in words, with `{name}` for the option's name."""
+    holds: Callable[[Any], bool]
+    """Whether it is so of a value."""
+
+
+def at_least(least: int, of: str = "") -> Constraint:
+    """Numbers from one on, of some things.
+
+    >>> @dataclass
+    ... class Step:
+    ...     size: Annotated[int, at_least(1)] = 1
+    >>> check_options(Step(0))
+    Traceback (most recent call last):
+    headcount.core.errors.InputError: Expected size of at least 1, got 0.
+    """
+    words = amount(least, of) if of else str(least)
+    return Constraint(f"{{name}} of at least {words}", lambda value: value >= least)
+
+
+ABOVE_0 = Constraint("a finite number above 0 for {name}", lambda value: 0 < value < inf)
+FROM_0 = Constraint("a finite number of at least 0 for {name}", lambda value: 0 <= value < inf)
+BELOW_1 = Constraint("a number of at least 0 and below 1 for {name}", lambda value: 0 <= value < 1)
+FROM_0_TO_1 = Constraint("a number from 0 to 1 for {name}", lambda value: 0 <= value <= 1)
+
+Count = Annotated[int, at_least(1)]
+Seed = Annotated[int, Constraint("a seed of at least 0", lambda value: value >= 0)]
+
+
+def check_options(options: Any) -> None:
+    """Check the options in a dataclass by the constraints of their types; None is left out.
+
+    Raises:
+        InputError: for a value that a constraint does not allow.
+    """
+    for field in fields(options):
+        value = getattr(options, field.name)
+        for each in getattr(field.type, "__metadata__", ()):
+            if isinstance(each, Constraint) and value is not None and not each.holds(value):
+                expected = each.expected.format(name=field.name)
+                raise InputError(f"Expected {expected}, got {value}.")
 
 
 def check_window(length: int | None) -> None:
@@ -152,21 +201,6 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     folded = {word.casefold(): word for word in known}
     near = get_close_matches(given.casefold(), folded, n=1)
     return f" Did you mean {folded[near[0]]}?" if near else ""
-
-
-def check_least(options: object, **least: int) -> None:
-    """Check that some of the options are not too small.
-
-    Args:
-        options: the options.
-        **least: the smallest value of an option, by its name.
-
-    Raises:
-        InputError: if one is smaller.
-    """
-    for name, smallest in least.items():
-        if (given := getattr(options, name)) < smallest:
-            raise InputError(f"Expected {name} of at least {smallest}, got {given}.")
 
 
 LONGEST = 240

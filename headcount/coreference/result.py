@@ -1,9 +1,9 @@
 """Coreference: how often the attention of a mention's head points at an antecedent; and options."""
 
 from dataclasses import dataclass
-from typing import final
+from typing import Annotated, final
 
-from headcount.core import MAX_TOKENS, check_least, check_seed
+from headcount.core import MAX_TOKENS, Count, Seed, at_least, check_options
 from headcount.results import CorpusRecord, Result, select, table
 
 _ACCURACIES = "accuracies of antecedents"
@@ -117,21 +117,18 @@ class Coreference(Result[CoreferenceRecord]):
 class CoreferenceOptions:
     """Settings of `coreference`, in Python and as options of the command."""
 
-    window: int | None = None
+    window: Annotated[int | None, at_least(8)] = None
     """Number of tokens in a window of a document; as many as the model takes, at most 512, by
     default."""
-    max_tokens: int = MAX_TOKENS
+    max_tokens: Count = MAX_TOKENS
     """Number of padded tokens in a batch; lower it if memory runs out."""
-    samples: int = 1000
+    samples: Count = 1000
     """Number of bootstrap samples of documents for the intervals."""
     as_words: bool = False
     """Read words joined by spaces ("did n't bark ,"), as papers do, instead of the text as it is
     written; CoNLL-2012 has no other text."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of the samples, and of the halves that the best head is chosen and reported on."""
 
     def __post_init__(self) -> None:
-        check_seed(self.seed)
-        check_least(self, max_tokens=1, samples=1)
-        if self.window is not None:
-            check_least(self, window=8)
+        check_options(self)

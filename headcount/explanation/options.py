@@ -4,11 +4,13 @@ from dataclasses import dataclass
 from typing import Annotated, final
 
 from headcount.core import (
+    Count,
     Head,
     InputError,
+    Seed,
+    at_least,
     check_known,
-    check_least,
-    check_seed,
+    check_options,
     check_unicode,
     names_a_head,
 )
@@ -54,9 +56,9 @@ class ExplainOptions:
     """Word that --query may not look at; by default the target, wherever the prompt has it."""
     together: tuple[int, ...] = (1, 3, 5, 10)
     """Numbers of the best heads that are replaced together."""
-    reasons: int = 5
+    reasons: Annotated[int, at_least(0)] = 5
     """Number of the best heads of which it is split why they look where they look; 0 for none."""
-    backups: int = 0
+    backups: Annotated[int, at_least(0)] = 0
     """Number of the best heads for which those are searched that make up for them; none by
     default, since each costs a row for every other head."""
     circuit: bool = False
@@ -65,18 +67,18 @@ class ExplainOptions:
     """What the heads outside a circuit give: second (what they give in the second prompt), mean,
     zero, resample (what they give in other prompts); by default second where there is one, and
     mean."""
-    steps: int = 0
+    steps: Annotated[int, at_least(0)] = 0
     """Steps in which each half of the prompts learns a nested ranking of the heads for circuits
     (Matryoshka attribution; 500 in its paper); none by default."""
-    learners: int = 1
+    learners: Count = 1
     """Number of learners of this ranking, which share batches; scores are their mean."""
     draws: int = 3
     """Number of sets of random heads beside the best ones."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of the random heads."""
 
     def __post_init__(self) -> None:
-        check_seed(self.seed)
+        check_options(self)
         check_template(self.chat, self.template)
         for name in ("query", "key", "at"):
             check_unicode(getattr(self, name) or "", name)
@@ -102,7 +104,6 @@ class ExplainOptions:
             )
         for name in self.others:
             check_known("an output of other heads", name, (*OTHERS, *EFFECTS), "(one of {})")
-        check_least(self, steps=0, learners=1, reasons=0, backups=0)
         if self.steps and not self.circuit:
             raise InputError(
                 f"Expected a circuit, for which a ranking is learned, got --steps {self.steps} "

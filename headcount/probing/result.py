@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, final, get_args
+from typing import Annotated, Any, Literal, final, get_args
 
-from headcount.core import MAX_TOKENS, InputError, check_known, check_least, check_seed
+from headcount.core import MAX_TOKENS, Count, InputError, Seed, at_least, check_known, check_options
 from headcount.results import ModelRecord, Result, find, table
 
 _NUMBERS = "the numbers of probes"
@@ -151,17 +151,20 @@ PROBES: tuple[ProbeName, ...] = get_args(ProbeName)
 class TreebankOptions:
     """Which sentences of treebanks are probed."""
 
-    train_limit: int | None = None
+    train_limit: Annotated[int | None, at_least(2, "sentence")] = None
     """Largest number of sentences to train on; all by default."""
-    test_limit: int | None = None
+    test_limit: Annotated[int | None, at_least(2, "sentence")] = None
     """Largest number of sentences to test on; all by default."""
-    max_words: int = 40
+    max_words: Annotated[int, at_least(2)] = 40
     """Largest number of words in a sentence; longer sentences are left out and counted."""
     allow_overlap: bool = False
     """Test on sentences that are among the training sentences, too; they are counted."""
     as_words: bool = False
     """Read words joined by spaces ("did n't bark ,"), as papers do, instead of the text as it is
     written."""
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
 
 @final
@@ -185,25 +188,21 @@ class ProbeOptions(TreebankOptions):
     with massive activations, such as Llama; the paper does not."""
     layers: tuple[int, ...] = ()
     """Hidden states for structure and layers, 0 for the embeddings; all by default."""
-    min_cases: int = 100
+    min_cases: Count = 100
     """Number of cases that a relation needs to count in macro averages, as in Clark et al."""
-    samples: int = 1000
+    samples: Count = 1000
     """Number of bootstrap resamples of the test sentences, for 95 % intervals."""
-    max_tokens: int = MAX_TOKENS
+    max_tokens: Count = MAX_TOKENS
     """Number of padded tokens in a batch; lower it if memory runs out."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of initial weights, of the order of sentences, of controls and resamples."""
 
     def __post_init__(self) -> None:
-        check_seed(self.seed)
+        super().__post_init__()
         if not self.probes:
             raise InputError(f"Expected a probe out of {', '.join(PROBES)}, got none. Name one.")
         for name in self.probes:
             check_known("a probe", name, PROBES)
-        check_least(self, max_words=2, samples=1, max_tokens=1, min_cases=1)
-        for name in ("train_limit", "test_limit"):
-            if (limit := getattr(self, name)) is not None and limit < 2:
-                raise InputError(f"Expected {name} of at least 2 sentences, got {limit}.")
         if not self.ranks or min(self.ranks) < 1:
             raise InputError(f"Expected ranks of at least 1, got {self.ranks}. Give --ranks 64.")
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, final, get_args
 
-from headcount.core import InputError, check_choice, check_seed
+from headcount.core import InputError, Seed, check_choice, check_options
 from headcount.corpora import check_template
 from headcount.skills.skill import SKILL_CLASSES
 
@@ -67,11 +67,11 @@ class SkillOptions:
     template: tuple[str, ...] = ()
     """Values for the chat template as NAME=VALUE, such as enable_thinking=false; VALUE is JSON, or
     else a text."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of the needles, the random tokens, the few-shot prompts and the random heads."""
 
     def __post_init__(self) -> None:
-        check_seed(self.seed)
+        check_options(self)
         check_template(self.chat, self.template)
         for each in self.skills:
             SKILL_CLASSES.find(each)

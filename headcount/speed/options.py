@@ -1,9 +1,9 @@
 """Options of a comparison: the cases to time, and how often. Needs no torch."""
 
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import Annotated, Literal, final
 
-from headcount.core import InputError, check_least
+from headcount.core import Count, InputError, at_least, check_options
 
 ModeName = Literal["forward", "generate"]
 
@@ -22,9 +22,9 @@ class Options:
     """Example lengths, in tokens; lengths that the model can't take are skipped with a warning."""
     modes: tuple[ModeName, ...] = ()
     """Work to time: one forward (a decoder's prompt) or greedy generation; both by default."""
-    new_tokens: int = 32
+    new_tokens: Count = 32
     """Number of tokens to generate."""
-    rounds: int = 12
+    rounds: Annotated[int, at_least(2)] = 12
     """Rounds of dense, pruned, dense again, after one to warm up; six cover every order."""
     seed: int = 0
     """Seed of the random tokens."""
@@ -39,7 +39,7 @@ class Options:
             if min(values := getattr(self, name), default=0) < 1:
                 found = ", ".join(map(str, values)) or "none"
                 raise InputError(f"Expected {name} of at least 1, got {found}.")
-        check_least(self, rounds=2, new_tokens=1)
+        check_options(self)
         if unknown := set(self.modes) - set(MODE_NAMES):
             raise InputError(
                 f"Expected modes out of {', '.join(MODE_NAMES)}, got {', '.join(sorted(unknown))}."

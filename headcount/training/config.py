@@ -1,10 +1,18 @@
 """Configuration: how a training step is made, and how a trained model is fine-tuned on any data."""
 
-import math
 from dataclasses import dataclass, replace
-from typing import Literal, final
+from typing import Annotated, Literal, final
 
-from headcount.core import InputError, check_choice
+from headcount.core import (
+    ABOVE_0,
+    BELOW_1,
+    FROM_0,
+    FROM_0_TO_1,
+    InputError,
+    at_least,
+    check_choice,
+    check_options,
+)
 
 Schedule = Literal["linear", "inverse_sqrt", "constant_with_warmup"]
 Precision = Literal["float32", "bfloat16"]
@@ -19,49 +27,33 @@ class Optimization:
         InputError: for an invalid value; the error names the field.
     """
 
-    batch_tokens: int = 4096
+    batch_tokens: Annotated[int, ABOVE_0] = 4096
     """Number of padded tokens on the longer side of a batch, per process."""
-    accumulate: int = 1
+    accumulate: Annotated[int, ABOVE_0] = 1
     """Number of batches per process whose gradients add up to one step."""
-    peak: float = 1e-4
+    peak: Annotated[float, ABOVE_0] = 1e-4
     """Learning rate at the end of the warm-up."""
-    warmup: int = 50
+    warmup: Annotated[int, at_least(0, "step")] = 50
     """Steps over which the learning rate rises from 0 to its peak."""
     schedule: Schedule = "linear"
     """Learning rate after the warm-up: falling linearly to 0 at the last step, falling with the
     inverse square root of the step, or constant."""
     optimizer: Algorithm = "adamw"
     """Optimizer of the layers' matrices; AdamW always trains embeddings, biases, norms, gates."""
-    beta2: float = 0.999
+    beta2: Annotated[float, BELOW_1] = 0.999
     """AdamW's beta2; its beta1 is 0.9."""
-    clip: float = 1.0
+    clip: Annotated[float, ABOVE_0] = 1.0
     """Largest norm of the gradients; larger gradients are scaled down to it."""
     precision: Precision = "float32"
     """Number format of matrix products in training (autocast); weights are float32."""
-    label_smoothing: float = 0.0
+    label_smoothing: Annotated[float, BELOW_1] = 0.0
     """Share of the probability spread evenly over all answers, in tasks that choose answers."""
 
     def __post_init__(self) -> None:
         check_choice("a schedule", self.schedule, Schedule)
         check_choice("an optimizer", self.optimizer, Algorithm)
         check_choice("a precision", self.precision, Precision)
-        self._above_zero("batch_tokens", "accumulate", "peak", "clip")
-        self._shares("beta2", "label_smoothing")
-        if self.warmup < 0:
-            raise InputError(f"Expected a warmup of at least 0 steps, got {self.warmup}.")
-
-    def _above_zero(self, *names: str) -> None:
-        for name in names:
-            value = getattr(self, name)
-            if not (value > 0 and math.isfinite(value)):
-                raise InputError(f"Expected a finite number above 0 for {name}, got {value}.")
-
-    def _shares(self, *names: str) -> None:
-        for name in names:
-            if not 0 <= (value := getattr(self, name)) < 1:
-                raise InputError(
-                    f"Expected a number of at least 0 and below 1 for {name}, got {value}."
-                )
+        check_options(self)
 
 
 Trained = Literal["all", "encoder", "gates"]
@@ -76,36 +68,27 @@ class FinetuneConfig(Optimization):
         InputError: for an invalid value; the error names the field.
     """
 
-    updates: int = 1000
+    updates: Annotated[int, ABOVE_0] = 1000
     """Number of optimizer steps."""
     trained: Trained = "all"
     """What is trained besides the gates: everything; the encoder, except what it shares with a
     decoder; or nothing."""
-    distilled: float = 0.0
+    distilled: Annotated[float, FROM_0_TO_1] = 0.0
     """Share of the loss that is distance from a teacher."""
-    layerwise: float = 0.0
+    layerwise: Annotated[float, FROM_0] = 0.0
     """Weight, in the loss, of the distance from a teacher's hidden states after every layer."""
-    temperature: float = 1.0
+    temperature: Annotated[float, ABOVE_0] = 1.0
     """Temperature of the teacher's and the student's logits that `distilled` compares."""
-    dropout: float | None = None
+    dropout: Annotated[float | None, BELOW_1] = None
     """Rate that replaces every dropout rate above 0 during training; the model's own by default."""
-    gate_rate: float = 0.1
+    gate_rate: Annotated[float, ABOVE_0] = 0.1
     """Learning rate of gates when that of the weights is at its peak."""
-    save_every: int = 500
+    save_every: Annotated[int, ABOVE_0] = 500
     """Steps between two checkpoints."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("a trained part", self.trained, Trained)
-        self._above_zero("updates", "save_every", "temperature", "gate_rate")
-        if not 0 <= self.distilled <= 1:
-            raise InputError(f"Expected a number from 0 to 1 for distilled, got {self.distilled}.")
-        if self.dropout is not None:
-            self._shares("dropout")
-        if not 0 <= self.layerwise < math.inf:
-            raise InputError(
-                f"Expected a finite number of at least 0 for layerwise, got {self.layerwise}."
-            )
 
     @property
     def is_taught(self) -> bool:

@@ -2,9 +2,9 @@
 
 import math
 from dataclasses import dataclass
-from typing import final
+from typing import Annotated, final
 
-from headcount.core import check_least, check_seed
+from headcount.core import Count, Seed, at_least, check_options
 from headcount.results import CorpusRecord, Result, table
 
 
@@ -172,19 +172,16 @@ class WordTimes(Result[WordTimesRecord]):
 class WordTimesOptions:
     """Settings of `word_times`, in Python and as options of the command."""
 
-    heads: int | None = None
+    heads: Annotated[int | None, at_least(1)] = None
     """Number of heads in the list; by default as many as the model's own list has, or 8, and at
     most a third of its cross-attention heads."""
     language: str | None = None
     """Language spoken, for multilingual models, e.g. en or german; by default what the model's
     settings say, or what it hears."""
-    samples: int = 1000
+    samples: Count = 1000
     """Number of bootstrap samples of recordings for the intervals."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of the bootstrap samples."""
 
     def __post_init__(self) -> None:
-        check_seed(self.seed)
-        check_least(self, samples=1)
-        if self.heads is not None:
-            check_least(self, heads=1)
+        check_options(self)

@@ -6,9 +6,18 @@ Needs no torch.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, final, get_args
+from typing import Annotated, Any, Literal, final, get_args
 
-from headcount.core import MAX_TOKENS, InputError, check_known, check_least, check_seed
+from headcount.core import (
+    BELOW_1,
+    MAX_TOKENS,
+    Count,
+    InputError,
+    Seed,
+    at_least,
+    check_known,
+    check_options,
+)
 from headcount.results import Record, Result, select, table
 
 QuantityName = Literal["information", "distance", "neighbours", "influence", "pictures"]
@@ -25,45 +34,37 @@ class EvolutionOptions:
     """What to measure: information (mutual information with tokens), distance (PWCCA and CKA
     between layers and models), neighbours (what the nearest states share), influence (change and
     influence of tokens by frequency and tag), pictures (t-SNE of --words)."""
-    occurrences: int = 1000
+    occurrences: Annotated[int, at_least(2)] = 1000
     """Number of occurrences of each chosen token, as in the paper; rarer tokens are not chosen."""
-    types: int = 1000
+    types: Annotated[int, at_least(2)] = 1000
     """Largest number of chosen tokens, the most frequent first, as in the paper."""
-    clusters: int | None = None
+    clusters: Annotated[int | None, at_least(2)] = None
     """Number of clusters of mutual information; by default one for every 100 states, as 10,000 for
     the paper's million."""
-    sentences: int = 5000
+    sentences: Annotated[int, at_least(2)] = 5000
     """Number of sentences for distance and influence, as in the paper."""
-    nearest: int = 50
+    nearest: Count = 50
     """Number of nearest states."""
-    queries: int = 1000
+    queries: Count = 1000
     """Number of states whose neighbours are searched."""
-    pool: int = 50_000
+    pool: Annotated[int, at_least(3)] = 50_000
     """Largest number of states among which they are searched."""
-    swap: float = 0.0
+    swap: Annotated[float, BELOW_1] = 0.0
     """Share of the tokens of each sentence that influence replaces by other tokens of the corpus;
     0.1 in the paper's second experiment."""
     words: tuple[str, ...] = ("is", "are", "was", "were")
     """Words in pictures."""
-    max_tokens: int = MAX_TOKENS
+    max_tokens: Count = MAX_TOKENS
     """Number of padded tokens in a batch; lower it if memory runs out."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of occurrences, clusters, shuffles, swaps and pictures."""
 
     def __post_init__(self) -> None:
-        check_seed(self.seed)
+        check_options(self)
         if not self.measure:
             raise InputError(f"Expected a quantity out of {', '.join(QUANTITIES)}, got none.")
         for name in self.measure:
             check_known("a quantity", name, QUANTITIES)
-        check_least(self, occurrences=2, types=2, sentences=2)
-        check_least(self, nearest=1, queries=1, pool=3, max_tokens=1)
-        if self.clusters is not None and self.clusters < 2:
-            raise InputError(f"Expected at least 2 clusters, got {self.clusters}.")
-        if not 0 <= self.swap < 1:
-            raise InputError(
-                f"Expected a share of swapped tokens of at least 0 and below 1, got {self.swap}."
-            )
 
 
 _NUMBERS = "the numbers of a comparison of layers"

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import final
 
-from headcount.core import InputError, check_seed
+from headcount.core import InputError, Seed, check_options
 from headcount.importance import SCORES
 from headcount.results import Correlation, Record, Result, table
 from headcount.vocabulary import Thresholds
@@ -25,14 +25,14 @@ class FollowOptions:
     """Rise of the loss within which heads can be pruned, as a share of the dense model's loss."""
     scores: bool = True
     """Measure the task's score; translation writes texts for it, which takes longest."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of the resamples."""
     thresholds: Thresholds = field(default_factory=Thresholds)
     """Thresholds for assigning roles; the papers' values by default."""
 
     def __post_init__(self) -> None:
         SCORES.find(self.method)
-        check_seed(self.seed)
+        check_options(self)
         if not (self.within > 0 and math.isfinite(self.within)):
             raise InputError(
                 f"Expected a finite rise of the loss above 0, got within={self.within}. Give 0.05 "

@@ -6,11 +6,22 @@ appendix A, https://arxiv.org/abs/1905.09418, after Attention Is All You Need (V
 Departure: the two sides of a translation share one vocabulary and all their embeddings.
 """
 
-import math
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, final
+from typing import Annotated, Any, Literal, final
 
-from headcount.core import InputError, amount, check_memory, check_seed, name_of
+from headcount.core import (
+    ABOVE_0,
+    BELOW_1,
+    FROM_0,
+    FROM_0_TO_1,
+    InputError,
+    Seed,
+    amount,
+    at_least,
+    check_memory,
+    check_options,
+    name_of,
+)
 from headcount.corpora import Columns, Data
 from headcount.papers.pretraining.rows import Rows
 from headcount.training import Optimization, Precision
@@ -25,69 +36,49 @@ class ModelRecipe(Optimization):
         InputError: for an invalid value; the error names the field.
     """
 
-    batch_tokens: int = 500
-    peak: float = 1e-3
-    warmup: int = 1000
-    beta2: float = 0.98
+    batch_tokens: Annotated[int, ABOVE_0] = 500
+    peak: Annotated[float, ABOVE_0] = 1e-3
+    warmup: Annotated[int, at_least(0, "step")] = 1000
+    beta2: Annotated[float, BELOW_1] = 0.98
     precision: Precision = "bfloat16"
-    label_smoothing: float = 0.1
-    width: int = 256
+    label_smoothing: Annotated[float, BELOW_1] = 0.1
+    width: Annotated[int, ABOVE_0] = 256
     """Size of the residual stream."""
-    feed_forward: int = 1024
+    feed_forward: Annotated[int, ABOVE_0] = 1024
     """Size of the inner layer of a feed-forward block."""
-    layers: int = 6
+    layers: Annotated[int, ABOVE_0] = 6
     """Number of layers of the encoder, and of the decoder."""
-    heads: int = 8
+    heads: Annotated[int, ABOVE_0] = 8
     """Number of heads in every attention layer."""
-    pieces: int = 8000
+    pieces: Annotated[int, ABOVE_0] = 8000
     """Size of the vocabulary, special tokens included."""
-    max_length: int = 256
+    max_length: Annotated[int, ABOVE_0] = 256
     """Longest example in tokens; longer ones are left out of training, and counted."""
-    init_std: float = 0.02
+    init_std: Annotated[float, ABOVE_0] = 0.02
     """Standard deviation of new weights."""
-    dropout: float = 0.1
+    dropout: Annotated[float, BELOW_1] = 0.1
     """Dropout rate of embeddings and sublayers' outputs."""
-    attention_dropout: float = 0.0
+    attention_dropout: Annotated[float, BELOW_1] = 0.0
     """Dropout rate of attention weights."""
-    consistency: float = 0.0
+    consistency: Annotated[float, FROM_0] = 0.0
     """Weight of the distance between two passes through dropout (R-Drop's alpha); 0: one pass."""
-    bpe_dropout: float = 0.0
+    bpe_dropout: Annotated[float, BELOW_1] = 0.0
     """Probability to skip a merge when words are split; it makes examples and batches longer."""
-    swapped: float = 0.0
+    swapped: Annotated[float, BELOW_1] = 0.0
     """Probability that a token of the source is replaced by one drawn from all sources' tokens."""
-    concatenated: float = 0.0
+    concatenated: Annotated[float, FROM_0_TO_1] = 0.0
     """Share of the examples that are concatenated in pairs, which change in every epoch."""
-    epochs: int = 7
+    epochs: Annotated[int, ABOVE_0] = 7
     """Largest number of passes over the training data."""
-    average: int = 5
+    average: Annotated[int, ABOVE_0] = 5
     """Number of last checkpoints that are kept, and averaged into the model."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._above_zero(
-            "width",
-            "feed_forward",
-            "layers",
-            "heads",
-            "pieces",
-            "max_length",
-            "init_std",
-            "epochs",
-            "average",
-        )
-        self._shares("dropout", "attention_dropout", "bpe_dropout", "swapped")
-        if not (self.consistency >= 0 and math.isfinite(self.consistency)):
-            raise InputError(
-                f"Expected a finite consistency of at least 0, got {self.consistency}."
-            )
         if self.consistency and not (self.dropout or self.attention_dropout):
             raise InputError(
                 "Expected dropout above 0 where consistency is above 0, since two passes are equal "
                 "without, got dropout=0. Set dropout, or set consistency to 0."
-            )
-        if not 0 <= self.concatenated <= 1:
-            raise InputError(
-                f"Expected a number from 0 to 1 for concatenated, got {self.concatenated}."
             )
         if self.width % (2 * self.heads):
             raise InputError(
@@ -173,16 +164,15 @@ class PretrainingOptions:
     """Model whose vocabulary to use; by default a vocabulary is learned from --data."""
     start: str | None = None
     """Model of the same shape to start from, with its vocabulary; random weights by default."""
-    save_every: int = 1000
+    save_every: Annotated[int, at_least(1, "step")] = 1000
     """Number of steps between two checkpoints, each with a score on the development set."""
-    patience: int | None = None
+    patience: Annotated[int | None, at_least(1, "evaluation")] = None
     """Number of checkpoints without a better --dev score before stopping; never by default."""
-    seed: int = 1
+    seed: Seed = 1
     """Seed of weights, order, dropout, masks and held-out sets."""
 
     def __post_init__(self) -> None:
-        if self.save_every < 1:
-            raise InputError(f"Expected save_every of at least 1 step, got {self.save_every}.")
+        check_options(self)
         if len(self.hold_out) > 2 or any(size < 1 for size in self.hold_out):
             raise InputError(
                 "Expected sizes of one or two held-out sets (development, test), each at least 1, "
@@ -193,9 +183,6 @@ class PretrainingOptions:
                 "A model that training starts from keeps its pieces. Drop one of --start and "
                 "--pieces."
             )
-        check_seed(self.seed)
-        if self.patience is not None and self.patience < 1:
-            raise InputError(f"Expected patience of at least 1 evaluation, got {self.patience}.")
 
 
 @final

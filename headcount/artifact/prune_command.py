@@ -1,4 +1,7 @@
-"""Commands that choose heads to prune: prune, curve."""
+"""The command `headcount prune`.
+
+It is long by its options: four groups, each with what is checked before a model is loaded.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -2,9 +2,8 @@
 
 import os
 import sys
-from ast import literal_eval
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stderr, redirect_stdout, suppress
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr, suppress
 from dataclasses import fields, is_dataclass
 from importlib import import_module
 from io import StringIO
@@ -13,6 +12,18 @@ from traceback import format_exc
 from typing import TYPE_CHECKING, Any, cast
 
 from headcount import __version__
+from headcount.commands.completion import (
+    CSV,
+    EVERYWHERE,
+    JSON,
+    NO_PLUGINS,
+    PLUGIN,
+    QUIET,
+    SHELLS,
+    TAKE_OVER,
+    YES,
+    completion,
+)
 from headcount.commands.console import plain_console, quietly
 from headcount.commands.stopping import advice, stoppable, tell_launcher
 from headcount.core import (
@@ -82,79 +93,6 @@ def check_given_once(arguments: Sequence[str]) -> None:
             f"Expected {twice} once, got it {times}. Give all its values after one {twice}."
         )
 
-
-SHELLS = ("bash", "zsh")
-"""Shells for which tyro writes scripts that complete subcommands."""
-
-_SPEC = "COMPLETION_SPEC = "
-"""Beginning of the script's line that says what there is to complete, as a Python literal."""
-
-
-def completion(
-    shell: str,
-    commands: Mapping[str, type],
-    values: Mapping[tuple[str, str], Sequence[str]],
-) -> str:
-    """The script for a shell.
-
-    Args:
-        shell: One of `SHELLS`.
-        commands: The class of each command, by name.
-        values: The values of options that their type does not list, by command and option.
-    """
-    import tyro  # only here: a list of all commands needs no parser
-
-    script, arguments = StringIO(), ["--tyro-print-completion", shell]
-    try:
-        with redirect_stdout(script):
-            tyro.extras.subcommand_cli_from_dict(dict(commands), prog="headcount", args=arguments)
-    except SystemExit as done:
-        assert not done.code
-    lines = script.getvalue().splitlines()
-    return "\n".join(_with(line, values) for line in lines) + "\n"
-
-
-def _with(line: str, values: Mapping[tuple[str, str], Sequence[str]]) -> str:
-    """A line of the script; the one with options gets more of them, and help without line breaks.
-
-    A line break in the help of an option would be a word to complete.
-    """
-    if not line.startswith(_SPEC):
-        return line
-    spec = literal_eval(line.removeprefix(_SPEC))
-    for name, command in spec["subcommands"].items():
-        for option in command["options"]:
-            for flag in option["flags"]:
-                if (name, flag) in values:
-                    option |= {"type": "choice", "choices": [*values[name, flag]]}
-        command["options"] += [
-            {"flags": [flag], "description": help_, "type": "flag"}
-            for flag, help_ in EVERYWHERE.items()
-        ]
-    return f"{_SPEC}{_in_lines(spec)!r}"
-
-
-def _in_lines(value: Any) -> Any:
-    """The value, with every text in one line."""
-    if isinstance(value, str):
-        return " ".join(value.split())
-    if isinstance(value, Mapping):
-        return {name: _in_lines(each) for name, each in value.items()}
-    return [_in_lines(each) for each in value] if isinstance(value, list | tuple) else value
-
-
-QUIET, JSON, CSV, TAKE_OVER, YES = "--quiet", "--json", "--csv", "--take-over", "--yes"
-PLUGIN, NO_PLUGINS = "--plugin", "--no-plugins"
-EVERYWHERE = {
-    QUIET: "Print warnings and errors only.",
-    JSON: "Print the run's record instead of a summary.",
-    CSV: "Write a CSV beside each table.",
-    TAKE_OVER: "Take over a folder that a process held which has ended, on disks without locks.",
-    YES: "Go on where headcount refuses what takes very long, or loses something.",
-    PLUGIN: "Load a file (my.py) or an installed package with scores, tasks ... of your own.",
-    NO_PLUGINS: "Load no other plug-ins.",
-}
-"""Options of every command, with their help."""
 
 COMPLETION = "--completion"
 """Option that prints the script for tab completion."""

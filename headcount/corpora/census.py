@@ -1,4 +1,7 @@
-"""Census: what a corpus contains, counted in one cheap pass."""
+"""Census: what a corpus contains, counted in one cheap pass.
+
+What is counted and what a census says of it are one list of facts, so both are in this file.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

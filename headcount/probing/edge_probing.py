@@ -20,6 +20,7 @@ arc are drawn nor how data are split.
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from hashlib import blake2b
 from typing import final
 
@@ -157,29 +158,24 @@ def probe_edges(
     arcs = relation_pairs(train.sentences, relations), relation_pairs(test.sentences, relations)
     rows, given = list[ProbeRow](), (train, test, bootstrap, seed)
     for metric, classes, pairs in ((EDGE, ("none", "edge"), edges), (RELATION, relations, arcs)):
-        rows += _Task(metric, classes, pairs, *given).rows(variant)
+        rows += _Task(metric, classes, *pairs, *given).rows(variant)
     return rows
 
 
 @final
+@dataclass(frozen=True, eq=False)
 class _Task:
     """One classification of pairs: its classifiers, measured on test pairs."""
 
-    def __init__(
-        self,
-        metric: str,
-        classes: Sequence[str],
-        pairs: tuple[Pairs, Pairs],
-        train: ProbeData,
-        test: ProbeData,
-        bootstrap: Bootstrap,
-        seed: int,
-    ) -> None:
-        self.metric, self.classes, self.bootstrap, self.seed = metric, classes, bootstrap, seed
-        self.own, self.pairs = pairs
-        self.train, self.test = train, test
-        self.train_features = self.own.features(train)
-        self.test_features = self.pairs.features(test)
+    metric: str
+    classes: Sequence[str]
+    own: Pairs
+    """Pairs of training sentences."""
+    pairs: Pairs
+    train: ProbeData
+    test: ProbeData
+    bootstrap: Bootstrap
+    seed: int
 
     def rows(self, variant: str) -> list[ProbeRow]:
         """Accuracy over all pairs and by class; of the trained model also controls, selectivity."""
@@ -205,10 +201,17 @@ class _Task:
             self._row(MAJORITY, self.metric, is_frequent_P),
         ]
 
+    @cached_property
+    def _features(
+        self,
+    ) -> tuple[Float[np.ndarray, "own feature"], Float[np.ndarray, "pair feature"]]:
+        """The features of the pairs of training and of test sentences."""
+        return self.own.features(self.train), self.pairs.features(self.test)
+
     def _right(self, train: Pairs, test: Pairs) -> Bool[np.ndarray, " pair"]:
         """Whether each test pair's class is predicted."""
-        classifier = fit_linear(self.train_features, train.class_P, len(self.classes), self.seed)
-        return classifier.predict(self.test_features) == test.class_P
+        classifier = fit_linear(self._features[0], train.class_P, len(self.classes), self.seed)
+        return classifier.predict(self._features[1]) == test.class_P
 
     def _row(
         self, variant: str, metric: str, value_P: np.ndarray, index: int | None = None

@@ -3,7 +3,8 @@
 Loops here are written so that LLVM vectorises them: largest numbers are found as integers that are
 in the same order, since maxima of floats are not; the exponential is a polynomial; all operands of
 a loop are of 32 bits. Nothing may assume that there is no infinity or NaN, which must reach the
-weights to be found there. A row of scores stays in the cache between the loops over it.
+weights to be found there. A row of scores stays in the cache between the loops over it. Arrays are
+parameters one by one, since numba compiles no class of ours.
 
 It needs numba; `kernel_sweep.machine_code` imports it. What is compiled is kept beside this file or
 in the user's cache folder.

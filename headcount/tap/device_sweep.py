@@ -4,7 +4,8 @@ A program takes a tile of queries of one head, and the keys that they see a tile
 the log-sum-exp L of a query's scores z, its weights are exp(z - L), and nothing is rescaled. Sums
 over queries are integers in units of 2^-40, which add up to the same in any order. What belongs to
 listed pairs is computed from products of their own. A pointer that is None is not compiled; no
-function returns one, and tuples are flat, as triton 3.6 needs.
+function returns one, and tuples are flat, as triton 3.6 needs. So a kernel has as many parameters
+as it reads arrays: no value of ours can hold several.
 
 It needs triton, which CUDA builds of torch bring along.
 """

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from headcount.commands.command_line import EVERYWHERE, command_class, completion
+from headcount.commands.command_line import command_class
+from headcount.commands.completion import EVERYWHERE, completion
 from headcount.pruning import method_names
 from tests.cli.conftest import headcount
 

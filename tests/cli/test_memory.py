@@ -11,7 +11,8 @@ import torch
 import transformers as hf
 
 from headcount.capabilities import CAPABILITIES as COMMANDS
-from headcount.commands.command_line import command_class, completion
+from headcount.commands.command_line import command_class
+from headcount.commands.completion import completion
 from headcount.commands.stopping import advice
 from tests import saved, tiny_tokenizers
 from tests.cli.conftest import PARALLEL, SAMPLE, headcount

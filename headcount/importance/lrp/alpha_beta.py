@@ -2,7 +2,7 @@ r"""Rules of `alpha_beta`, one function each: modules with their exact Jacobians
 
 Here relevance itself flows back, not a gradient to multiply with the input, since an input of 0 may
 carry a part of a bias. So every operation that does not merely move numbers needs a rule, even
-adding and scaling.
+adding and scaling. The rules are one file, since each is a few lines around the same shares.
 
 | operation | its inputs' relevance | scaled for each |
 |---|---|---|

@@ -15,6 +15,7 @@ from headcount.tap import Anatomy
 from headcount.tasks import TaskBatch
 from tests import tiny
 from tests.examined import examined_double
+from tests.importance.tiny_task import LENGTHS
 
 
 class InDouble(TorchFunctionMode):
@@ -68,3 +69,15 @@ def set_activation(model: PreTrainedModel, activation: nn.Module) -> None:
         for name in ("intermediate_act_fn", "act", "act_fn"):
             if isinstance(getattr(module, name, None), nn.Module):
                 setattr(module, name, activation)
+
+
+def rows(name: str) -> list[tuple[dict[str, Tensor], list[int]]]:
+    """The rows of the tiny task with the positions that `first_two` starts at."""
+    model, _ = examined_double(name)
+    found = []
+    for lengths in LENGTHS:
+        batch = tiny.inputs(model, lengths)
+        for number in range(len(lengths)):
+            row = {name: each[number] for name, each in batch.items()}
+            found.append((row, [1] if number == 1 else [0, 1]))
+    return found

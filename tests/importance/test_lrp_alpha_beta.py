@@ -22,10 +22,11 @@ from tests.importance.lrp_cases import (
     InDouble,
     double_inputs,
     first_two,
+    rows,
     set_activation,
     top_of_first,
 )
-from tests.importance.tiny_task import LENGTHS, TinyTask
+from tests.importance.tiny_task import TinyTask
 from tests.tasks import loaded as small
 from tests.textbook import lrp as z_rules
 from tests.textbook import lrp_alpha_beta as textbook
@@ -58,18 +59,6 @@ def slow(name: str, row: dict[str, Tensor], positions: list[int]) -> tuple[Any, 
     theta = config.rope_parameters["rope_theta"]
     R, heads = textbook.llama(x, weights, *groups, theta, positions)
     return {"decoder": R.sum(1)}, {"decoder.self": heads}
-
-
-def rows(name: str) -> list[tuple[dict[str, Tensor], list[int]]]:
-    """The rows of the tiny task with the positions that `first_two` starts at."""
-    model, _ = examined_double(name)
-    found = []
-    for lengths in LENGTHS:
-        batch = tiny.inputs(model, lengths)
-        for number in range(len(lengths)):
-            row = {n: each[number] for n, each in batch.items()}
-            found.append((row, [1] if number == 1 else [0, 1]))
-    return found
 
 
 @pytest.mark.slow

@@ -15,8 +15,8 @@ from headcount.tasks import TASKS, Classification, Regression, TaskBatch, drawn
 from headcount.testing import leaving_no_trace
 from tests import tiny
 from tests.examined import examined, examined_double
-from tests.importance.lrp_cases import InDouble, first_two
-from tests.importance.tiny_task import LENGTHS, TinyTask
+from tests.importance.lrp_cases import InDouble, first_two, rows
+from tests.importance.tiny_task import TinyTask
 from tests.tasks import loaded as small
 from tests.textbook import lrp as textbook
 
@@ -38,18 +38,6 @@ def slow(name: str, row: dict[str, Tensor], rules: str, position: int) -> tuple[
     groups = (config.num_attention_heads, config.num_key_value_heads)
     theta = config.rope_parameters["rope_theta"]
     return textbook.llama(hidden, weights, *groups, theta, rules, position)
-
-
-def rows(name: str) -> list[tuple[dict[str, Tensor], list[int]]]:
-    """The rows of the tiny task with the positions that `first_two` starts at."""
-    model, _ = examined_double(name)
-    found = []
-    for lengths in LENGTHS:
-        batch = tiny.inputs(model, lengths)
-        for number in range(len(lengths)):
-            row = {name: each[number] for name, each in batch.items()}
-            found.append((row, [1] if number == 1 else [0, 1]))
-    return found
 
 
 @pytest.mark.once

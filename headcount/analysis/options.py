@@ -48,7 +48,7 @@ class Options:
     max_tokens: int = MAX_TOKENS
     """Number of padded tokens in a batch; lower it if memory runs out."""
     limit_tokens: int | None = None
-    """Largest number of tokens to read: texts are read as long as all of the next one fits."""
+    """Largest number of tokens to read; reading stops before a text that would exceed it."""
     pool: int = 2000
     """Number of sentences sorted by length at a time; a larger pool needs less padding."""
     save_every: float = 30.0

@@ -29,7 +29,7 @@ COMPACT = Capability(
 EXPORT = Capability(
     name="export",
     group="Make the cache or the model smaller",
-    sentence="Export a compact model to ONNX and check it.",
+    sentence="Export a compact model to ONNX and other formats, and check it.",
     command="headcount.artifact.command:Export",
 )
 

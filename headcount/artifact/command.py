@@ -136,7 +136,7 @@ class Export(ColumnArguments, TrustOptions, Measuring["models.Loaded", "results.
     task: Annotated[str | None, tasks.TASKS] = None
     """With --int8: task to measure it on."""
     test: tuple[str, ...] = ()
-    """With --int8: data of that task, which chose nothing."""
+    """With --int8: held-out data of that task."""
     push: str | None = None
     """Upload the folder to this repository of the Hugging Face Hub, OWNER/NAME, with card, plan and
     certificate; a new one is private."""

@@ -5,7 +5,7 @@ from headcount.core import Capability
 CACHE = Capability(
     name="cache",
     group="Make the cache or the model smaller",
-    sentence="Choose which key/value groups keep few tokens, and judge that.",
+    sentence="Choose which key/value groups keep few tokens, and judge the plan.",
     command="headcount.cache.command:CacheCommand",
     result="headcount.cache.result:PlannedCache",
     document="headcount.cache.document:cache_document",

@@ -48,12 +48,13 @@ def cache_document(found: PlannedCache) -> Document:
             Text(_chosen(found)),
             Heading("What is answered under the plan"),
             Text(
-                "needles: facts in long texts, outside what a streaming group keeps, of other "
-                "kinds and in other texts than those that score groups; found if every token of "
-                "the answer is the likeliest. next sentence: the one that follows, among four, "
-                "25 % by chance. loss: of the right answer, in nats per token. Intervals are "
-                "95 %, over texts, and of random plans over these as well. Differences are paired, "
-                "in percentage points."
+                "Needles are facts in long texts, where a streaming group does not keep them, of "
+                "other kinds and in other texts than those that score groups. A needle is found if "
+                "every token of the answer is the likeliest. The next sentence is one of four, "
+                "25 % by chance. The loss is that of the right answer, per token. Intervals are "
+                "95 %, over texts; those of random plans also cover the draw of plans. Differences "
+                "are paired, in percentage points; one without an interval is the same in every "
+                "text."
             ),
             _answers(found, None, "What is answered under plans"),
             *(
@@ -243,8 +244,8 @@ def _answers(found: PlannedCache, length: int | None, label: str = "") -> Table:
                 row.plan,
                 percent(row.right),
                 ends(row.right_low, row.right_high, percent),
-                "" if row.plan == DENSE else _signed(row, "against_dense"),
-                "" if row.plan == RANDOM else _signed(row, "against_random"),
+                "" if row.plan == DENSE else _signed(row, "against_dense", ""),
+                "" if row.plan == RANDOM else _signed(row, "against_random", ""),
                 f"{row.loss:.2f}",
             )
             for row in sorted(rows, key=lambda row: row.kind)
@@ -253,11 +254,11 @@ def _answers(found: PlannedCache, length: int | None, label: str = "") -> Table:
     )
 
 
-def _signed(row: JudgedRow, name: str) -> str:
-    """A difference in percentage points with its interval, which needs texts that differ."""
+def _signed(row: JudgedRow, name: str, always: str = " in every text") -> str:
+    """A difference in percentage points with its interval, or where texts are alike, `always`."""
     mean, low, high = (100 * getattr(row, f"{name}{end}") for end in ("", "_low", "_high"))
     if low == high:
-        return f"{signed(mean)} in every text" if mean else "no difference in any text"
+        return f"{signed(mean)}{always}"
     return signed(mean) + ("" if isnan(low) else f" ({signed(low)} to {signed(high)})")
 
 

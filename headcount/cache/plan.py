@@ -161,8 +161,8 @@ class CacheOptions:
     its 95 % interval: as many groups stream as this allows, found by bisection on needles in the
     texts that score groups."""
     score: ScoreName = "kvpress"
-    """What groups with all tokens are chosen by: kvpress's estimate of what far keys weigh, the
-    retrieval of needles, the answers to needles in other words, the distance of their output, the
+    """Score that chooses the groups with all tokens: kvpress's estimate of the weight of far
+    keys, retrieval of needles, answers to needles in other words, distance of their output, the
     mean rank by retrieval and distance, or chance."""
     sink: int = SINK
     """Number of first tokens that a streaming group keeps."""

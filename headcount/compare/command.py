@@ -27,8 +27,8 @@ class Compare(Command):
     """Folder for the comparison; an earlier comparison in it is replaced."""
 
     match: bool = False
-    """Pair heads by their profiles, for models trained apart, whose numbers of heads mean
-    nothing; writes matching.json."""
+    """Pair heads by their profiles, for models trained apart, which number heads by chance;
+    writes matching.json."""
 
     def run(self) -> int:
         """Compare the runs, write the comparison, and print the main numbers."""

@@ -54,7 +54,8 @@ class Explain(CorpusArguments, BesideCommand["explanation.Explained"]):
     elsewhere: str | None = None
     """Prompts of other templates, or ours by name, on which the stable circuit is measured, too."""
     latex: bool = False
-    """Print rows of a LaTeX table, one a ranking of a circuit: heads that keep 80 %, CPR, CMD."""
+    """Print a row of a LaTeX table for each ranking of a circuit: heads that keep 80 %, CPR,
+    CMD."""
     how: Flat[ExplainOptions] = field(default_factory=ExplainOptions)
 
     @classmethod

@@ -31,8 +31,8 @@ SHOWN = 10
 RAISING = 3
 """Number of heads that are named as those that raise what is predicted most, by each effect."""
 WRITES = (
-    "Promoted and demoted tokens: what a head gives where the prediction is made raises and lowers "
-    "their logits most, through the final norm (its scale kept) and the unembedding."
+    "Promoted and demoted tokens: what a head writes where the prediction is made raises and "
+    "lowers their logits most, through the final norm (its scale kept) and the unembedding."
 )
 """What promoted and demoted tokens are."""
 
@@ -160,32 +160,34 @@ def how(found: Explained) -> str:
     """What the numbers are."""
     record, several = found.record, any("|" in row.tokens for row in found.prompts)
     said = [
-        "An effect says by how much a head raises what is predicted, in nats: the log-probability "
-        "of the target, less that of its rival."
+        "An effect is how much a head raises the prediction, in nats. The prediction is the "
+        "log-probability of the target, less that of its rival."
     ]
     if record.first:
-        said.append("Of targets of several tokens, the first is read (--first).")
+        said.append("If a target has several tokens, only the first counts (--first).")
     elif several:
         said.append(
-            "Of targets of several tokens (between |), the joint log-probability is read; --first "
-            "reads the first token alone."
+            "For a target of several tokens (separated by |) it is the joint log-probability; "
+            "--first reads the first token alone."
         )
     if "gradient" in found.measured:
         said.append(
             "Heads of this model don't add up to a logit (it has norms behind attention, or a "
-            "transformation in front of the unembedding), so gradient x output stands in place of "
+            "transformation in front of the unembedding), so gradient x output takes the place of "
             "attribution."
         )
     replacing = (("zero", "zeroing"), ("mean", "means"))
     early = [(words, _early(found, effect)) for effect, words in replacing]
     if named := [f"{words} ({', '.join(heads)})" for words, heads in early if heads]:
         said.append(
-            f"Heads of the first two layers are named for {listed(named)}: replacing these changes "
+            f"Heads of the first two layers lead for {listed(named)}: replacing these changes "
             "every later layer, whatever the prompt."
         )
     said += [*_of_one_prompt(found), *_of_two_prompts(found)]
     if len(found.prompts) > 1:
-        said.append("Intervals are Student's over prompts (95 %); halves hold every second prompt.")
+        said.append(
+            "Intervals are Student's over prompts (95 %); each half has every second prompt."
+        )
     return " ".join(said)
 
 

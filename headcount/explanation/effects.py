@@ -252,7 +252,7 @@ class Zero(Replacement):
 
     name = "zero"
     label = "zeroed"
-    about = "what is lost if the head gives zero"
+    about = "what is lost if the head outputs zero"
     source = "Michel et al., 2019, arXiv:1905.10650"
 
     def outputs(self, prompt: "PromptRuns", row: int) -> "Outputs | None":
@@ -269,7 +269,7 @@ class Mean(Replacement):
 
     name = "mean"
     label = "mean instead"
-    about = "what is lost if the head gives its mean output"
+    about = "what is lost if the head outputs its mean"
     source = "Wang et al., 2022, arXiv:2211.00593"
     needs = frozenset({"means"})
 

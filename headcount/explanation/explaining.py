@@ -397,5 +397,5 @@ def _looks(options: ExplainOptions, cases: Sequence[Case]) -> str:
     query = "where the prediction is made" if options.query is None else f"“{options.query}”"
     named = f" “{cases[0].prompt.target.strip()}”" if len(cases) == 1 else ""
     key = f"the target's word{named}" if options.key is None else f"“{options.key}”"
-    stands = "it stands" if options.query is None else "they stand"
-    return f"from {query} at {key}, wherever {stands} in the prompt"
+    occurs = "it occurs" if options.query is None else "they occur"
+    return f"from {query} at {key}, wherever {occurs} in the prompt"

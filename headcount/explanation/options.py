@@ -40,13 +40,13 @@ class ExplainOptions:
     """Values for the chat template as NAME=VALUE, such as enable_thinking=false; VALUE is JSON, or
     else a text."""
     known: bool = False
-    """Leave out prompts of which the model prefers the rival, and count them."""
+    """Leave out prompts for which the model prefers the rival, and count them."""
     effects: Annotated[tuple[str, ...], EFFECTS] = ()
     """Effects to measure; all by default, those of a second prompt where there is one."""
     heads: tuple[str, ...] = ()
     """Heads to replace, such as dec.3.7; all by default."""
     at: str | None = None
-    """Tokens at which heads are replaced: those of a word of the prompt, wherever it stands, or
+    """Tokens at which heads are replaced: those of a word of the prompt, wherever it occurs, or
     last, where the prediction is made; all by default."""
     each_position: bool = False
     """Replace the ten best heads at each token alone, too."""
@@ -57,16 +57,17 @@ class ExplainOptions:
     together: tuple[int, ...] = (1, 3, 5, 10)
     """Numbers of the best heads that are replaced together."""
     reasons: Annotated[int, at_least(0)] = 5
-    """Number of the best heads of which it is split why they look where they look; 0 for none."""
+    """Number of best heads whose looks are traced to what wrote their queries and keys; 0 for
+    none."""
     backups: Annotated[int, at_least(0)] = 0
-    """Number of the best heads for which those are searched that make up for them; none by
-    default, since each costs a row for every other head."""
+    """Number of best heads for which to find heads that make up for them; each of them costs a
+    row of the batch for every other head."""
     circuit: bool = False
-    """Find the smallest sets of heads that keep what is predicted; needs several prompts."""
+    """Find the smallest sets of heads that keep the prediction; needs several prompts."""
     others: tuple[str, ...] = ()
-    """What the heads outside a circuit give: second (what they give in the second prompt), mean,
-    zero, resample (what they give in other prompts); by default second where there is one, and
-    mean."""
+    """What the heads outside a circuit output: second (their outputs in the second prompt),
+    mean, zero, resample (their outputs in other prompts); by default second, if there is one,
+    and mean."""
     steps: Annotated[int, at_least(0)] = 0
     """Steps in which each half of the prompts learns a nested ranking of the heads for circuits
     (Matryoshka attribution; 500 in its paper); none by default."""

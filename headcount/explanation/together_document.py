@@ -51,17 +51,17 @@ def chosen_words(found: Explained) -> str:
         else "The best heads were chosen on the prompts that they are measured on."
     )
     several = len(found.prompts) > 1
-    over = ", with its interval over prompts, not over sets" if several else ""
+    over = ", with an interval over prompts (not over sets)" if several else ""
     said = [
-        f"{chosen} Beside them stand the sum of their single effects, and as many random heads of "
-        f"{_drawn(found)}: the mean of {amount(_draws(found), 'set')}{over}."
+        f"{chosen} The table compares them with the sum of their single effects, and with as many "
+        f"random heads of {_drawn(found)}: the mean of {amount(_draws(found), 'set')}{over}."
     ]
     if _has_spread(found):
-        said.append("“Sets” are the smallest and the largest of these sets.")
+        said.append("“Sets” has the smallest and the largest of these sets.")
     if any(row.effect == "restored" for row in found.joint):
         said.append(
-            "“Left” is what is then predicted; into the second prompt, what the second prompt then "
-            "predicts."
+            "“Left” is the prediction that is left: of the second prompt, where heads write "
+            "into it."
         )
     return " ".join(said)
 
@@ -123,8 +123,8 @@ def preferred_words(found: Explained) -> str:
     if any(row.effect == "restored" for row in found.joint):
         second = sum(row.second > 0 for row in rivals)
         last += (
-            " Into the second prompt, they are of second prompts, of which "
-            f"{second} prefer the target as they are."
+            " Where heads write into the second prompt, it counts second prompts; "
+            f"{second} of them prefer the target unchanged."
         )
     return f"{'; '.join(said)}{how}. {last}"
 

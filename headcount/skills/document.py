@@ -80,7 +80,7 @@ def _without(recalls: Sequence[RecallRow]) -> tuple[Block, ...]:
         Heading("What the model can do without its best heads"),
         Text(
             "The best heads by the score of what is asked were chosen on the other half of the "
-            "needles and prompts. Removed heads give zero, or their mean output over the "
+            "needles and prompts. Removed heads output zero, or their mean over the "
             "texts. Intervals are over needles and prompts (Wilson)."
         ),
         *_sampled(recalls),

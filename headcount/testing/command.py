@@ -45,7 +45,7 @@ class Check(Command):
     """Files in place of our English sample: texts that have the links of a relation, or the words
     of a trait; what a skill or a task reads."""
     expect: tuple[str, ...] = ()
-    """Checks that fail for a reason, as CHECK=REASON; one that does not fail then is a failure."""
+    """Checks that may fail, as CHECK=REASON; if one of them passes, that counts as a failure."""
 
     def run(self) -> int:
         """Run every check and print what it saw; exit status 1 if one fails."""

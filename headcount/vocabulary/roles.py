@@ -270,7 +270,7 @@ class Thresholds:
     spot_share: float = 0.5
     """Images: least share of attention on one patch of every image; half, as for sinks."""
     test_cases: int = 100
-    """Least number of cases of a test, in the half of the corpus that did not choose."""
+    """Least number of cases of a test, in the tested half of the corpus."""
     test_sentences: int = 10
     """Least number of units (texts, or segments of long texts) that have these cases."""
     test_alpha: float = 0.05

@@ -245,7 +245,7 @@ def test_every_kind_of_model(
     assert ("What adds up to the logit" in text) == is_exact
     assert ("| promotes" in text) == bool(found.written) == is_exact
     assert ("The tokens that heads promote are not listed" in text) != is_exact
-    assert ("so gradient x output stands in place of attribution" in text) != is_exact
+    assert ("so gradient x output takes the place of attribution" in text) != is_exact
     assert all(np.isfinite(row.value) for row in found.effects)
     assert any(row.value for row in found.effects if row.effect == "restored")
 
@@ -282,7 +282,7 @@ def test_knockout_alone_and_by_layers() -> None:
         values = lost[f"{row.first} to {row.last}"]
         assert row.value == pytest.approx(np.mean(values), abs=1e-4) and np.isnan(row.low)
     said = (
-        "from where the prediction is made at the target's word, wherever it stands in the prompt"
+        "from where the prediction is made at the target's word, wherever it occurs in the prompt"
     )
     assert found.record.looks == said
     (one,) = {explain(held, asked[:1], options=options).record.looks}

@@ -156,7 +156,7 @@ def test_single_heads_are_in_the_order_that_is_said(found: Explained) -> None:
 
 def test_replaced_heads_of_the_first_layers_are_said(found: Explained) -> None:
     said = ": replacing these changes every later layer, whatever the prompt."
-    begins = "Heads of the first two layers are named for"
+    begins = "Heads of the first two layers lead for"
     assert f"{begins} zeroing (dec.0.0, dec.0.1, dec.0.2){said}" in text_of(found)
     one = made_explained(["dec.1.5", "dec.7.0", "dec.2.1", "dec.9.9"])
     assert f"{begins} zeroing (dec.1.5){said}" in text_of(one)
@@ -335,15 +335,15 @@ def test_the_best_heads_are_named_for_each_half(found: Explained) -> None:
 def test_what_the_interval_of_random_heads_is_over(found: Explained) -> None:
     text = text_of(found)
     assert (
-        "random heads of the same layers: the mean of 3 sets, with its interval over prompts, not "
-        "over sets. “Sets” are the smallest and the largest of these sets."
+        "random heads of the same layers: the mean of 3 sets, with an interval over prompts (not "
+        "over sets). “Sets” has the smallest and the largest of these sets."
     ) in text
     assert "| 0.38 to 0.62 |" in text and "nan" not in text
     older = tuple(replace(row, random_least=NAN, random_most=NAN) for row in found.joint)
     said = text_of(replace(found, joint=older))
     assert "“Sets”" not in said and "nan" not in said
     one = text_of(replace(found, prompts=found.prompts[:1]))
-    assert "the mean of 3 sets. “Sets” are" in one
+    assert "the mean of 3 sets. “Sets” has" in one
 
 
 def test_a_mean_over_one_prompt_is_no_mean_over_data() -> None:

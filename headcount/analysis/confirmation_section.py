@@ -268,8 +268,8 @@ def confirmation_document(found: Confirmation) -> Document:
             ),
             Heading("Roles by head"),
             Text(
-                "Here: the expected score, which is over both halves of these texts and shrunken "
-                "to the mean of all heads. There: the score over both halves of the other texts. "
+                "Here: the expected score, over both halves of these texts, shrunk towards the "
+                "mean of all heads. There: the score over both halves of the other texts. "
                 "Scores of relations are gains over the best fixed offset."
             ),
             Table.of(

@@ -238,9 +238,9 @@ def _of_directions(run: Analysis) -> tuple[Block, ...]:
     if not rows:
         return ()
     how = (
-        "Each direction by itself, over all texts: these chose the best of all heads, so that its "
-        "points are too many by chance, and nothing is tested. ← is which of all words looks at "
-        "a word most."
+        "Each direction by itself, over all texts. The same texts chose the best of all heads, so "
+        "its points are too high by chance, and nothing is tested. ← asks which of all words looks "
+        "at a word most."
     )
     headers = ("link", "head", "share", "fixed position", "points", "cases")
     return Text(how), Table.of(headers, rows, "The best head in each direction")

@@ -63,9 +63,9 @@ def matching_document(matching: Matching) -> Document:
         (
             Text(
                 "Heads are paired by their profiles (least sum of distances between standardised "
-                "traits), since the numbers of heads mean nothing if models were trained apart. "
-                "Correlations are rank correlations over pairs of numbers that did not choose "
-                "them: traits over pairs chosen by the traits of other roles, and columns of the "
+                "traits), since models that were trained apart number their heads by chance. "
+                "Correlations are rank correlations over pairs, of numbers that did not choose the "
+                "pairs: traits over pairs chosen by the traits of other roles, and columns of the "
                 "head table. Random pairs are drawn within the site. Same layers shuffles the "
                 "second heads of pairs within their layers: what depth alone explains. Ranges "
                 "hold 95 % of the random pairs.",

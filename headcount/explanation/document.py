@@ -280,9 +280,9 @@ def _order(found: Explained) -> str:
     if len(found.of(first)) <= SHOWN or not others:
         return f"Heads are sorted by the size of their effect “{label}”."
     return (
-        f"Heads are sorted by the size of their effect “{label}”: the {SHOWN} largest, and below "
-        f"them, of every other effect, the {RAISING} heads that raise the prediction most and the "
-        "one that lowers it most."
+        f"The table has the {SHOWN} heads with the largest effects “{label}” and, below them, for "
+        f"every other effect the {RAISING} heads that raise the prediction most and the one that "
+        "lowers it most."
     )
 
 

@@ -67,8 +67,8 @@ def path_blocks(found: Explained) -> Iterator[Block]:
     yield Heading("Paths between its heads", 3)
     yield Text(
         "An arrow is what one head adds to the score of another's look, by its query or key, as a "
-        "share of what that score is above its mean over keys, or to the logit by direct "
-        "attribution. Arrows whose interval holds 0 are left out. The largest: "
+        "share of that score's excess over its mean; or what a head adds to the logit by direct "
+        "attribution. Arrows whose interval includes 0 are left out. The largest: "
         f"{said}.{rest}"
     )
     yield Chart(

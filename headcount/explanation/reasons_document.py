@@ -28,9 +28,9 @@ def reason_blocks(found: Explained) -> Iterator[Block]:
     yield Text(
         "A score is a sum over what wrote the query (of the token where the prediction is made) "
         "and what wrote the key (of the token with the largest weight, the first token aside), "
-        "with the scales of norms kept. Terms are less their mean over the "
-        "keys that are seen, since a term that all keys share changes no weight. Those of all "
-        "writers of a query add up to what the score is above its mean, and so do those of a key."
+        "with the scales of norms kept. From each term its mean over the visible keys is "
+        "subtracted, since a term that all keys share changes no weight. The terms of all writers "
+        "of a query add up to the score's excess over its mean, and so do those of a key."
     )
     for row in found.looks[:SENTENCES]:
         yield Text(reason(found, row))

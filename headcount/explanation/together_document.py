@@ -172,9 +172,7 @@ def together_table(found: Explained, rows: Sequence[JointRow]) -> Table:
 def _names(found: Explained) -> Iterator[Block]:
     """Which heads are the best by each effect."""
     largest = {row.ranking: row for row in sorted(found.joint, key=lambda row: row.heads)}
-    yield Text(
-        "The best heads, the best one first; those of a smaller number are the first of them."
-    )
+    yield Text("The best heads, best first; a smaller number of heads takes the first of these.")
     heads = ("in prompts 1, 3, …", "in prompts 2, 4, …") if found.is_split else ("heads",)
     yield Table.of(
         ("best by", *heads),

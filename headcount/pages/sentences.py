@@ -212,7 +212,7 @@ def head_line(
         )
         if is_first_above:
             parts.append(
-                "The share above is of the half that chose nothing, without tokens near the start."
+                "The share above is that of the tested half, without tokens near the start."
             )
     none = values.get("attn_none", math.nan)
     if has_sink := none >= NO_TOKEN:

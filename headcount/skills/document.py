@@ -40,10 +40,10 @@ def skills_document(found: Skills) -> Document:
         (
             Text(f"{record.model} {finds(found)}. {does(found.tasks)}", "lede"),
             Text(
-                "Retrieval is a mean over needles of which the model said more than half, the "
-                "function vector one over prompts of the tasks that it does, and the other scores "
-                f"are over texts of random tokens that come twice behind {first}. Intervals are "
-                "Student's (95 %); each half has every second needle, prompt or text."
+                "Retrieval is a mean over needles of which the model wrote more than half, and the "
+                "function vector over prompts of the tasks that it can do. The other scores are "
+                f"over texts of random tokens that are repeated once, behind {first}. Intervals "
+                "are Student's (95 %); each half has every second needle, prompt or text."
             ),
             *_best(found),
             *_without(found.recalls),
@@ -79,7 +79,7 @@ def _without(recalls: Sequence[RecallRow]) -> tuple[Block, ...]:
     return (
         Heading("What the model can do without its best heads"),
         Text(
-            "The best heads by the score of what is asked were chosen on the other half of the "
+            "The best heads by each score were chosen on the other half of the "
             "needles and prompts. Removed heads output zero, or their mean over the "
             "texts. Intervals are over needles and prompts (Wilson)."
         ),
@@ -111,14 +111,14 @@ def _in_other_words(found: Skills) -> Iterator[Block]:
     scored = "Too few kinds are answered to score heads."
     if null is not None:
         scored = (
-            "A head's score is its share of what all heads add to the answer from the needle more "
-            f"than from elsewhere. With another stretch of the text in the needle's place, no head "
-            f"has more than {SKILLS['answers'].show(null)}."
+            "A head's score is what it adds to the answer from the needle, more than from "
+            "elsewhere, as a share of what all heads add. With another stretch of the text in the "
+            f"needle's place, no head has more than {SKILLS['answers'].show(null)}."
         )
     yield Text(
-        "The question shares no word with its needle, so that copying does not find the answer. "
-        "Needles that are answered from the text without them are left out, and so is a kind of "
-        f"which less than half is answered. {scored}"
+        "The question shares no word with its needle, so copying does not find the answer. "
+        "Needles that are answered even from the text without them are left out, and so are kinds "
+        f"of which less than half is answered. {scored}"
     )
     kinds = {row.kind: row.is_asked for row in found.answers}
     for row in found.answers:

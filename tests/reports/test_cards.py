@@ -83,7 +83,7 @@ def test_the_share_of_the_first_token_is_told_from_that_of_its_finding(profiled:
         roles = {**run.roles, row.head: (Role("sink"),)}
         one = changed(run, rows=(row, *run.rows[1:]), traits={row.head: traits}, roles=roles)
         line = cards(one)[0].line.replace("\u202f", " ")
-        where = " over the whole corpus. The share above is of the half that chose nothing, "
+        where = " over the whole corpus. The share above is that of the tested half, "
         where = f"{where}without tokens near the start." if says else ". "
         assert line.startswith(f"It gives 88 % of its attention to the first token{where}")
 

@@ -160,15 +160,15 @@ def how(found: Explained) -> str:
     """What the numbers are."""
     record, several = found.record, any("|" in row.tokens for row in found.prompts)
     said = [
-        "An effect is how much a head raises the prediction, in nats. The prediction is the "
-        "log-probability of the target, less that of its rival."
+        "An effect is how much a head raises the prediction: the log-probability of the target, "
+        "less that of its rival, in nats."
     ]
     if record.first:
         said.append("If a target has several tokens, only the first counts (--first).")
     elif several:
         said.append(
-            "For a target of several tokens (separated by |) it is the joint log-probability; "
-            "--first reads the first token alone."
+            "Targets of several tokens (between |) have their joint log-probability; --first reads "
+            "the first token alone."
         )
     if "gradient" in found.measured:
         said.append(

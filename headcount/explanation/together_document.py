@@ -53,8 +53,8 @@ def chosen_words(found: Explained) -> str:
     several = len(found.prompts) > 1
     over = ", with an interval over prompts (not over sets)" if several else ""
     said = [
-        f"{chosen} The table compares them with the sum of their single effects, and with as many "
-        f"random heads of {_drawn(found)}: the mean of {amount(_draws(found), 'set')}{over}."
+        f"{chosen} Beside them are the sum of their single effects, and as many random heads "
+        f"of {_drawn(found)}: the mean of {amount(_draws(found), 'set')}{over}."
     ]
     if _has_spread(found):
         said.append("“Sets” has the smallest and the largest of these sets.")

@@ -142,8 +142,8 @@ def test_single_heads_are_in_the_order_that_is_said(found: Explained) -> None:
     ]
     text = text_of(replace(found, effects=tuple(rows)))
     assert (
-        "sorted by the size of their effect “attribution”: the 10 largest, and below them, of "
-        "every other effect, the 3 heads that raise the prediction most and the one that lowers it "
+        "The table has the 10 heads with the largest effects “attribution” and, below them, for "
+        "every other effect the 3 heads that raise the prediction most and the one that lowers it "
         "most."
     ) in text
     table = text.split("## Single heads")[1].split("## ")[0]
@@ -317,8 +317,8 @@ def test_in_how_many_prompts_the_target_is_preferred(found: Explained) -> None:
     restored = replace(found.joint[1], effect="restored", ranking="restored")
     second = tuple(replace(row, second=-1.0) for row in found.prompts[:12])
     both = replace(found, joint=(*found.joint, restored), prompts=(*second, *found.prompts[12:]))
-    assert "second prompts, of which 4 prefer the target as they are." in text_of(both)
-    assert "into the second prompt, what the second prompt then predicts." in text_of(both)
+    assert "it counts second prompts; 4 of them prefer the target unchanged." in text_of(both)
+    assert "the prediction that is left: of the second prompt, where heads write into it." in text_of(both)
     assert "restored" not in text_of(found) and "into the second" not in text_of(found)
 
 

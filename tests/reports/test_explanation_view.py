@@ -318,7 +318,10 @@ def test_in_how_many_prompts_the_target_is_preferred(found: Explained) -> None:
     second = tuple(replace(row, second=-1.0) for row in found.prompts[:12])
     both = replace(found, joint=(*found.joint, restored), prompts=(*second, *found.prompts[12:]))
     assert "it counts second prompts; 4 of them prefer the target unchanged." in text_of(both)
-    assert "the prediction that is left: of the second prompt, where heads write into it." in text_of(both)
+    assert (
+        "the prediction that is left: of the second prompt, where heads write into it."
+        in text_of(both)
+    )
     assert "restored" not in text_of(found) and "into the second" not in text_of(found)
 
 

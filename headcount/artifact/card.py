@@ -360,9 +360,9 @@ def _skills(record: PruneRecord) -> Iterator[Block]:
         return
     yield Heading("Skills")
     yield Text(
-        "Both models were asked the same: to go on with repeated random tokens (induction), for "
+        "Both models were asked the same: to continue repeated random tokens (induction), for "
         "needles in long texts (retrieval), also in other words (answers), and few-shot tasks that "
-        "the dense model does (function vector)."
+        "the dense model can do (function vector)."
     )
     rows = [
         (

@@ -148,7 +148,7 @@ class Table:
 
         >>> Table(("head", "share", "of"), (("enc.0.1", "4 % (2 to 6)", "–"),), "").is_number
         (False, True, True)
-        >>> Table(("change",), (("−2.00*",),), "a significant change").is_number
+        >>> Table(("change",), (("−2.00*",), ("0.4 (0.2 to 0.6)*",)), "significant").is_number
         (True,)
         """
         columns = zip(*self.rows, strict=True) if self.rows else ((),) * len(self.headers)
@@ -283,7 +283,7 @@ def _markdown(block: Block) -> str:
 
 
 def _is_number(cell: str) -> bool:
-    words = re.sub(r"[()]", " ", cell.replace("\u202f", " ")).split()
+    words = re.sub(r"[()*]", " ", cell.replace("\u202f", " ")).split()
     return {*words} - _UNITS != set() and all(
-        word in _UNITS or _NUMBER.fullmatch(word.rstrip("%*")) for word in words
+        word in _UNITS or _NUMBER.fullmatch(word.rstrip("%")) for word in words
     )

@@ -219,7 +219,7 @@ class Corpus:
 
     @property
     def has_pictures(self) -> bool:
-        """Whether the first texts stand beside pictures."""
+        """Whether the first texts come with pictures."""
         return any(each.pictures for each in self._firsts)
 
     @property

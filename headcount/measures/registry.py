@@ -131,7 +131,7 @@ def measures_of(
         anatomy: the model's attention layers.
         inputs: the kind of input.
         more: further measures, or their names.
-        has_pictures: whether texts stand beside pictures.
+        has_pictures: whether texts come with pictures.
 
     Raises:
         InputError: for a name that no measure has, and for a further measure whose class or column

@@ -46,7 +46,7 @@ TASKS: Registry[Any] = Registry(
 TRANSCRIPTION = "transcription"
 """The task whose data are recordings."""
 CAUSAL = "causal-lm"
-"""The task of causal language models that go on with texts."""
+"""The task of causal language models, which continue texts."""
 SEARCH = "search"
 """The task whose data sets share passages, but no queries."""
 

@@ -92,8 +92,8 @@ class Planting:
         """Check what no weights can be.
 
         Raises:
-            ValueError: For a head that is not in the model or is planted twice, a kind or a purpose
-                that there is not, a bit that no token has, a label without evidence or evidence
+            ValueError: For a head that is not in the model or is planted twice, an unknown kind or
+                purpose, a bit that no token has, a label without evidence or evidence
                 without a label, and an offset that is too far or of another kind.
         """
         found = set[Head]()

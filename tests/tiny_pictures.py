@@ -252,6 +252,11 @@ def picture(path: Path, size: tuple[int, int] = (23, 17), seed: int = 0, mode: s
     return str(path)
 
 
+def opened(path: str) -> Image.Image:
+    """The pixels of a picture."""
+    return Image.open(path).convert("RGB")
+
+
 def chat(path: str, text: str = "what is it ?", reply: str = "the dog .") -> dict[str, Any]:
     """A row of a chat about a picture."""
     parts = [{"type": "image", "image": path}, {"type": "text", "text": text}]

@@ -54,6 +54,7 @@ from .images import image_files as image_files
 from .images import label_of as label_of
 from .images import open_image as open_image
 from .images import read_labelled_images as read_labelled_images
+from .labelled_tokens import PICTURE as PICTURE
 from .labelled_tokens import LabelledTokens as LabelledTokens
 from .labelled_tokens import PairTokens as PairTokens
 from .labelled_tokens import WordPair as WordPair
@@ -83,10 +84,14 @@ from .mentions import NEUTER as NEUTER
 from .mentions import PLURAL as PLURAL
 from .mentions import SECOND as SECOND
 from .mentions import Mention as Mention
+from .messages import Chat as Chat
+from .messages import chat_of as chat_of
 from .messages import check_template as check_template
 from .messages import template_values as template_values
 from .picture_encoder import PictureEncoder as PictureEncoder
+from .picture_rows import pictures_in as pictures_in
 from .picture_rows import sentence_beside as sentence_beside
+from .picture_rows import with_pictures as with_pictures
 from .reading import are_chats as are_chats
 from .reading import are_two_texts as are_two_texts
 from .reading import check_columns as check_columns

@@ -99,13 +99,16 @@ class WrittenChat:
     """Number of thoughts of the messages that the template leaves out."""
 
 
-def written_chat(writer: Any, messages: str, origin: str) -> WrittenChat:
+def written_chat(
+    writer: Any, messages: str, origin: str, values: Mapping[str, Any] | None = None
+) -> WrittenChat:
     """A chat as a template writes it.
 
     Args:
         writer: the tokenizer, or the processor, with its template.
         messages: the messages as JSON.
         origin: file and line, for errors.
+        values: further values for the template, which then ends where the model's reply begins.
 
     Raises:
         CorpusError: if the template refuses the messages, or changes what they say.
@@ -114,7 +117,8 @@ def written_chat(writer: Any, messages: str, origin: str) -> WrittenChat:
     marks = _Marks()
     marked = [*map(marks.message, given.turns)]
     written, skeleton = (
-        _written(writer, turns, origin, given.template) for turns in (given.turns, marked)
+        _written(writer, turns, origin, {**given.template, **(values or {})}, values is not None)
+        for turns in (given.turns, marked)
     )
     spans = _spans(written, PLACEHOLDER.split(skeleton), marks)
     if spans is None:

@@ -20,7 +20,7 @@ from typing import Any, final
 from headcount.core import CorpusError
 from headcount.corpora.encoder import Encoder
 from headcount.corpora.languages import check_languages_set
-from headcount.corpora.sentence import NO_WORD, Layout, Sentence, Span
+from headcount.corpora.sentence import NO_WORD, Encoded, Layout, Sentence, Span
 from headcount.corpora.spelling import SPACED, not_aligned, spans_of_pieces
 from headcount.corpora.tokenizing import Pieces, encode_slow_text, encodings
 
@@ -275,6 +275,8 @@ SPACE = "␣"
 """Label of a piece of white space that no word follows."""
 START = "(start)"
 """Label of the token that a decoder starts with."""
+PICTURE = "(picture)"
+"""Label of the tokens of a picture."""
 
 
 @final
@@ -358,6 +360,34 @@ def _by_offsets(
     return replace(labels.tokens(tuple(encoding.ids), found), num_repeated=encoding.num_repeated)
 
 
+def label_beside(
+    encoded: Encoded, text: str, offsets: Sequence[Span], pieces: Sequence[str]
+) -> LabelledTokens:
+    """The words of a prompt with pictures, each of which is one word.
+
+    Args:
+        encoded: its tokens.
+        text: the prompt as it is written.
+        offsets: where each token stands in it; an empty span for those of no text.
+        pieces: the text of each token.
+    """
+    spans, labels = Layout.split(text, MARKED).spans, _Labels()
+    starts, ends = [*zip(*spans, strict=True)] or [(), ()]
+    before, shown = False, encoded.is_picture or [False] * len(encoded.ids)
+    parts = zip(pieces, shown, encoded.is_special, offsets, strict=True)
+    for piece, is_picture, is_special, (start, end) in parts:
+        if is_picture and before:
+            labels.join()
+        elif is_picture or is_special or start == end:
+            labels.single(PICTURE if is_picture else piece, is_special)
+        else:
+            first, last = bisect_right(ends, start), bisect_left(starts, end) - 1
+            labels.piece(0, text, (starts[first], ends[last]) if first <= last else None)
+        before = is_picture
+    labels.close()
+    return labels.tokens(tuple(encoded.ids))
+
+
 @final
 class _Labels:
     """Collects words: a piece joins the word before it if both touch the same characters."""
@@ -376,6 +406,10 @@ class _Labels:
         self.close()
         self._add(token, (0, len(token)), is_special)
         self._side = -1
+
+    def join(self) -> None:
+        """Add a token to the last word."""
+        self.word_of.append(len(self._words) - 1)
 
     def piece(self, side: int, text: str, touched: Span | None) -> None:
         """Add a piece of a text that touches words in a stretch of it, or none."""

@@ -28,6 +28,7 @@ from headcount.core import CorpusError, ModelError, amount, reason
 from headcount.corpora.chats import Said, WrittenChat, roles_at, written_chat
 from headcount.corpora.encoder import EncodedPair, Encoder
 from headcount.corpora.images import open_image
+from headcount.corpora.labelled_tokens import LabelledTokens, label_beside
 from headcount.corpora.mentions import head_without_parse
 from headcount.corpora.messages import MEDIA_ADVICE, check_media, media_parts
 from headcount.corpora.picture_regions import flat, inside, map_of, regions_of
@@ -61,6 +62,8 @@ class PictureEncoder:
         picture_id: the id of the tokens that stand for parts of a picture.
         name: the name of the model, for errors.
         max_length: largest number of tokens that the model accepts; None if unlimited.
+        values: values for the chat template, which then ends where the model's reply begins; None
+            for chats as they are.
     """
 
     inputs, grid = TEXTS, None
@@ -74,8 +77,10 @@ class PictureEncoder:
         picture_id: int,
         name: str = "the model",
         max_length: int | None = None,
+        values: Mapping[str, Any] | None = None,
     ) -> None:
         text = Encoder(tokenizer, max_length)
+        self._values = values
         self.processor, self.tokenizer = processor, tokenizer
         self.name, self.max_length = name, max_length
         self.pad_id, self.unknown_id, self.sep_ids = text.pad_id, text.unknown_id, text.sep_ids
@@ -117,7 +122,24 @@ class PictureEncoder:
         """Number of tokens of a picture of a text; 0 where its regions are not known."""
         return len(self._regions(_size(sentence.pictures[picture], sentence.origin)))
 
+    def labelled(self, sentence: Sentence) -> tuple[LabelledTokens, Encoded]:
+        """The tokens of a prompt and its words, of which each picture is one.
+
+        Raises:
+            CorpusError: as `encode`.
+        """
+        found, chat, spans = self._read(sentence)
+        pieces = [self.source_piece(each) for each in found.ids]
+        return label_beside(found, chat.text, spans, pieces), found
+
     def _encode(self, sentence: Sentence) -> EncodedPair:
+        found, chat, spans = self._read(sentence)
+        if not sentence.places:
+            return EncodedPair(sentence, found, None)
+        return self._linked(sentence, found, chat, spans)
+
+    def _read(self, sentence: Sentence) -> tuple[Encoded, WrittenChat, list[tuple[int, int]]]:
+        """The tokens of a prompt, its text as it is written, and where they stand in it."""
         chat = self._written(sentence)
         ids = self._processed(sentence, chat.text)["input_ids"][0].tolist()
         if self.max_length is not None and len(ids) > self.max_length:
@@ -146,9 +168,7 @@ class PictureEncoder:
             is_picture=is_picture,
             regions=[box for its in regions for box in its],
         )
-        if not sentence.places:
-            return EncodedPair(sentence, found, None)
-        return self._linked(sentence, found, chat, spans, regions)
+        return found, chat, spans
 
     def _written(self, sentence: Sentence) -> WrittenChat:
         """What the processor is given of a prompt, and where its messages stand in it."""
@@ -173,7 +193,7 @@ class PictureEncoder:
             )
         else:
             check_media(media_parts(messages, but_images=True), sentence.origin, MEDIA_ADVICE)
-            found = written_chat(writer, _in_parts(messages), sentence.origin)
+            found = written_chat(writer, _in_parts(messages), sentence.origin, self._values)
         if found.text.count(mark) != number:
             raise CorpusError(
                 f"{sentence.origin}: expected as many pictures as the prompt has places for, got "
@@ -228,9 +248,10 @@ class PictureEncoder:
         encoded: Encoded,
         chat: WrittenChat,
         spans: Sequence[tuple[int, int]],
-        regions: Sequence[Sequence[Box | None]],
     ) -> EncodedPair:
         """A prompt whose words are the tokens of pictures and the words of the text, with links."""
+        assert encoded.is_picture is not None
+        regions = self._regions_in(sentence, sum(encoded.is_picture))
         if not regions:
             raise ModelError(
                 f"Expected a model whose tokens of pictures can be laid over the picture, since "
@@ -245,7 +266,6 @@ class PictureEncoder:
         ]
         names = [f"patch {n + 1}" for its in regions for n in range(len(its))]
         names += [chat.text[start:end] for start, end in words]
-        assert encoded.is_picture is not None
         patch, word_of = iter(range(firsts[-1])), list[int]()
         for (start, end), is_picture in zip(spans, encoded.is_picture, strict=True):
             at = NO_WORD if start == end else _word_at(words, start, end)

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from headcount.core import CorpusError, amount
-from headcount.corpora.messages import Chat, chat_of, media_parts, messages_of
+from headcount.corpora.messages import Chat, chat_of, media_parts, messages_of, text_of
 from headcount.corpora.pictures import Picture, image_digest, kept, picture_of
 from headcount.corpora.sentence import Box, Place, Sentence, Shown
 
@@ -32,6 +32,8 @@ MARK = "<image>"
 """What stands for a picture inside a text of LLaVA's form."""
 _SAID = ("image", "path", "url", "image_url")
 """Fields of a part of a message that say which picture it is."""
+IMAGE_NAMES = ("image", "images", "corrupt_image", "corrupt_images")
+"""Columns of pictures: beside a text, and beside the second prompt of one that is explained."""
 _DATA = re.compile(r"data:image/[\w.+-]+;base64,", re.IGNORECASE)
 
 
@@ -76,6 +78,21 @@ def pictured(chat: Chat, given: Sequence[object], origin: str) -> tuple[Chat, tu
         for turn in turns
     ]
     return Chat(bare, chat.template), tuple(found)
+
+
+def with_pictures(text: str | Chat, given: Sequence[object], origin: str) -> Sentence:
+    """A text behind pictures, or a chat with its own.
+
+    Args:
+        text: the text or the chat.
+        given: pictures that messages do not name.
+        origin: file and line, for errors.
+    """
+    if isinstance(text, str):
+        return Sentence(text, origin=origin, pictures=tuple(shown(each, origin) for each in given))
+    chat, pictures = pictured(text, given, origin)
+    messages = messages_of(chat, origin)
+    return Sentence(text_of(messages), origin=origin, messages=messages, pictures=pictures)
 
 
 def sentence_beside(sentence: Sentence) -> Sentence:
@@ -163,13 +180,13 @@ def near(
         folder: the folder of the file.
         columns: the columns that will be read, with their names or numbers.
     """
-    named = {each: (columns or {}).get(each, each) for each in ("image", "images")}
-    found = {name: _near(row[name], folder, kind) for kind, name in named.items() if name in row}
+    named = {each: (columns or {}).get(each, each) for each in IMAGE_NAMES}
+    found = {name: _near(row[name], folder, "image") for name in named.values() if name in row}
     found |= {name: _near(row[name], folder) for name in _CHATS if name in row}
     return {**row, **found} if found else row
 
 
-_CHATS = ("messages", "conversations", "conversation", "prompt")
+_CHATS = ("messages", "conversations", "conversation", "prompt", "corrupt")
 
 
 def _near(cell: Any, folder: Path, name: object = "") -> Any:

@@ -28,7 +28,7 @@ from headcount.corpora.messages import (
     messages_of,
     text_of,
 )
-from headcount.corpora.picture_rows import are_places, pictured, pictures_in, places_of, shown
+from headcount.corpora.picture_rows import are_places, pictures_in, places_of, with_pictures
 from headcount.corpora.pictures import FILE_NAME, Picture, image_digest
 from headcount.corpora.sentence import Sentence, as_written
 from headcount.corpora.table import TEXT_NAMES, Column, Columns, ColumnSpec, keys_of
@@ -226,17 +226,13 @@ def _with_pictures(
         chat = text if isinstance(text, Chat) else Chat(text)
         if media_in(chat) is None and not (is_named and given):
             return None
-        chat, pictures = pictured(chat, given, origin)
-        messages = messages_of(chat, origin)
-        found = Sentence(text_of(messages), origin=origin, messages=messages, pictures=pictures)
+        found = with_pictures(chat, given, origin)
     else:
-        pictures = tuple(shown(each, origin) for each in given)
-        text = _text(text, columns.get("text", "text"), origin)
-        found = Sentence(text, origin=origin, pictures=pictures)
+        found = with_pictures(_text(text, columns.get("text", "text"), origin), given, origin)
     links = cells.get("links")
-    if not pictures or not ("links" in columns or are_places(links)):
+    if not found.pictures or not ("links" in columns or are_places(links)):
         return found
-    return replace(found, places=places_of(links, origin, len(pictures)))
+    return replace(found, places=places_of(links, origin, len(found.pictures)))
 
 
 def _without_text(

@@ -1,9 +1,9 @@
 r"""Blocks of prompts: prompts that share names count once in intervals and tests.
 
-A prompt's own words are those that differ between it and its second prompt, and its target and
-rival where these stand in a prompt. Prompts with a word of their own in common, also by way of
-others, are a block. With z_b the sum over block b of the distances from the mean of N prompts, and
-B blocks, the standard error and the degrees of freedom of the mean are
+A prompt's own words are those that differ between it and its second prompt, its target and rival
+where these stand in a prompt, and its pictures. Prompts with a word of their own in common, also by
+way of others, are a block. With z_b the sum over block b of the distances from the mean of N
+prompts, and B blocks, the standard error and the degrees of freedom of the mean are
 
 $$\mathrm{se} = \frac{1}{N} \sqrt{\frac{B}{B - 1} \sum_b z_b^2}, \qquad
 \nu = \frac{N^2}{\sum_b n_b^2} - 1$$
@@ -110,4 +110,5 @@ def _own(prompt: Prompt, said: set[str]) -> list[str]:
     """The words that a prompt has for itself."""
     both = _words(prompt.prompt), _words(prompt.corrupt or prompt.prompt)
     answers = {each.strip() for each in (prompt.target, prompt.against) if each}
-    return sorted((both[0] ^ both[1]) | (answers & said))
+    shown = {each.digest for each in prompt.pictures}
+    return sorted((both[0] ^ both[1]) | (answers & said) | shown)

@@ -21,7 +21,7 @@ from headcount.core import Document, Head, InputError
 from headcount.corpora import Corpus, ReadAs, named_columns
 from headcount.explanation.effects import EFFECTS
 from headcount.explanation.options import ExplainOptions
-from headcount.explanation.prompts import Prompt
+from headcount.explanation.prompts import Prompt, pictured_prompt
 from headcount.pages import command
 
 PROMPT = "prompt"
@@ -42,11 +42,15 @@ class Explain(CorpusArguments, BesideCommand["explanation.Explained"]):
     """Its rival; without one, the log-probability of the target is explained."""
     corrupt: str | None = None
     """A second prompt with another answer, from which heads are patched."""
+    image: tuple[str, ...] = ()
+    """Pictures in front of the prompt."""
+    corrupt_image: tuple[str, ...] = ()
+    """Pictures in front of the second prompt, whose text is that of the first if none is given."""
     prompts: str | None = None
-    """Table of prompts in place of one (.jsonl, .csv, .tsv or .parquet with prompt, target, against
-    and corrupt; --columns prompt=NAME prompt.target=NAME for other names), or ours:
-    indirect-objects, indirect-objects-reworded, indirect-objects-flipped, greater-than, pronouns,
-    facts, agreement, arithmetic."""
+    """Table of prompts in place of one (.jsonl, .csv, .tsv or .parquet with prompt, target,
+    against, corrupt, image and corrupt_image; --columns prompt=NAME prompt.target=NAME for other
+    names), or ours: indirect-objects, indirect-objects-reworded, indirect-objects-flipped,
+    greater-than, pronouns, facts, agreement, arithmetic."""
     texts: tuple[str, ...] = ()
     """Files of texts over which heads' outputs are averaged; the prompts by default."""
     scores: Path | None = None
@@ -76,7 +80,8 @@ class Explain(CorpusArguments, BesideCommand["explanation.Explained"]):
             InputError: for neither a prompt nor a file, or both, or a prompt without a target.
         """
         if self.prompts is not None:
-            if given := [each for each in (self.prompt, self.target) if each is not None]:
+            both = self.prompt, self.target, *self.image, *self.corrupt_image
+            if given := [each for each in both if each is not None]:
                 raise InputError(
                     f"Expected a prompt or --prompts, got both ({given[0]!r}). Leave one out."
                 )
@@ -88,7 +93,10 @@ class Explain(CorpusArguments, BesideCommand["explanation.Explained"]):
                 f"Expected a prompt with its --target, or --prompts FILE, got no {lacking}. Write "
                 'headcount explain MODEL "When Mary and John met, John spoke to" --target " Mary".'
             )
-        return (Prompt(self.prompt, self.target, self.against, self.corrupt),)
+        texts = self.prompt, self.target, self.against, self.corrupt
+        if self.image or self.corrupt_image:
+            return (pictured_prompt(*texts, (self.image, self.corrupt_image)),)
+        return (Prompt(*texts),)
 
     @property
     def text_columns(self) -> dict[str, str | int] | None:
@@ -188,7 +196,10 @@ class Explain(CorpusArguments, BesideCommand["explanation.Explained"]):
         yield from after_explain(self, found)
 
 
-OF_PROMPT = ("prompt", "target", "against", "corrupt", "query", "key", "at")
+OF_PROMPT = (
+    *("prompt", "target", "against", "corrupt", "image", "corrupt_image"),
+    *("query", "key", "at"),
+)
 OF_RUN = ("out", "overwrite", "elsewhere", "latex")
 """Arguments of one prompt and of one run, which the next command has none of."""
 OF_HEADS = ("heads", "each_position", "backups")

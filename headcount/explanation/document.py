@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from math import isnan
+from pathlib import Path
 
 import numpy as np
 
@@ -87,11 +88,13 @@ def title(found: Explained) -> str:
 def _prompts(found: Explained) -> Table:
     """The prompts, which a page folds if there are several; columns that are empty are left out."""
     headers = ("prompt", "target", "rival", "second prompt", "predicted", "second", "P(target)")
+    headers += ("pictures",)
     rows = [
         (
             *(row.prompt, row.tokens, row.against, row.corrupt, nats(row.value)),
             "" if isnan(row.second) else nats(row.second),
             f"{row.probability:.2g}",
+            " | ".join(Path(each).name for each in row.pictures.split(" | ")),
         )
         for row in found.prompts
     ]

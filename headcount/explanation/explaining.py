@@ -308,7 +308,7 @@ def _written(
 
 
 def _hash(prompts: Sequence[Prompt]) -> str:
-    parts = [(each.prompt, each.target, each.against, each.corrupt) for each in prompts]
+    parts = [each.parts for each in prompts]
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
@@ -372,7 +372,8 @@ def _unlikely(prompts: Sequence[PromptRow], kind: str) -> Iterator[str]:
     if not rows:
         return
     row, blank = rows[0], ""
-    if kind == "causal-lm" and row.target[:1].isalnum() and not row.prompt[-1:].isspace():
+    is_text = kind == "causal-lm" and not row.pictures
+    if is_text and row.target[:1].isalnum() and not row.prompt[-1:].isspace():
         blank = f' (did you mean " {row.target}", with a leading blank?)'
     more = "" if len(prompts) == 1 else f" after {row.prompt!r}"
     yield (

@@ -246,6 +246,7 @@ class Singles:
                 float(value),
                 float(second),
                 float(np.exp(log_probability)),
+                " | ".join(str(each.path) for each in case.prompt.pictures),
             )
 
     def layers(self) -> Iterator[LayersRow]:

@@ -4,11 +4,17 @@
      "against": " John", "corrupt": "When Mary and John went to the store, Peter gave a drink to"}
 
 A `.jsonl` has such an object on every line; `against` and `corrupt` may be left out. Other tables
-have such columns.
+have such columns. Beside a prompt may be a picture, and another one beside the second prompt, whose
+text is then the same if none is given:
+
+    {"image": "red.png", "prompt": "What colour is it?", "target": " red", "against": " blue",
+     "corrupt_image": "blue.png"}
+
+`images` are several. A prompt may also be a chat, whose parts name its pictures.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from math import isnan
 from pathlib import Path
@@ -21,14 +27,20 @@ from headcount.core import (
     shortened,
 )
 from headcount.corpora import (
+    Chat,
     Columns,
     Data,
     ReadAs,
+    Sentence,
+    Shown,
+    chat_of,
     is_data_set,
     is_numbered,
     keys_of,
     named_files,
+    pictures_in,
     read_rows_of,
+    with_pictures,
 )
 
 OURS = DATA / "prompts"
@@ -55,6 +67,10 @@ class Prompt:
     """A second prompt, with another answer, whose heads' outputs replace those of the first."""
     origin: str = "The prompt"
     """Where it is from, for messages."""
+    beside: Sentence | None = None
+    """The prompt with its pictures; None if it has none."""
+    corrupt_beside: Sentence | None = None
+    """The second prompt with its pictures; None if there is none, or it has none."""
 
     def __post_init__(self) -> None:
         for name in ("prompt", "target", "against", "corrupt"):
@@ -65,6 +81,50 @@ class Prompt:
                     f"{'none' if text is None else repr(text)}. Give a text."
                 )
             check_unicode(text or "", f"the {name}", f"{self.origin}: ")
+
+    @property
+    def pictures(self) -> tuple[Shown, ...]:
+        """The pictures of both prompts."""
+        return tuple(
+            s for each in (self.beside, self.corrupt_beside) if each for s in each.pictures
+        )
+
+    @property
+    def parts(self) -> tuple[str | None, ...]:
+        """What makes two prompts different."""
+        texts = self.prompt, self.target, self.against, self.corrupt
+        return (*texts, *(each.digest for each in self.pictures))
+
+
+def pictured_prompt(
+    prompt: str | Chat,
+    target: str,
+    against: str | None,
+    corrupt: str | Chat | None,
+    images: tuple[Sequence[object], Sequence[object]],
+    origin: str = "The prompt",
+) -> Prompt:
+    """A prompt whose text stands behind pictures, or that is a chat.
+
+    Args:
+        prompt: the text, or the chat.
+        target: as in `Prompt`.
+        against: as in `Prompt`.
+        corrupt: the second prompt; the same text if it has pictures of its own and no text.
+        images: pictures beside the prompt, and beside the second one; those of the first if there
+            are none.
+        origin: where it is from, for messages.
+    """
+    first, second = images
+    beside = with_pictures(prompt, first, origin)
+    other = None
+    if corrupt is not None:
+        other = with_pictures(corrupt, second or first, origin)
+    elif second:
+        bare = None if beside.messages is None else chat_of(beside.messages)
+        other = with_pictures(bare or beside.text, second, origin)
+    said = None if other is None else other.text
+    return Prompt(beside.text, target, against, said, origin, beside, other)
 
 
 TARGET, RIVAL = "target", "rival"
@@ -86,7 +146,9 @@ def named_word(prompt: Prompt, word: str, several: bool) -> str:
 
 
 _NEEDED = ("prompt", "target")
-_NAMES = tuple(field.name for field in fields(Prompt) if field.name != "origin")
+_TEXTS = (*_NEEDED, "against", "corrupt")
+_IMAGES = (("image", "images"), ("corrupt_image", "corrupt_images"))
+_NAMES = (*_TEXTS, *(name for names in _IMAGES for name in names))
 
 
 def read_prompts(data: Data, columns: Columns | None = None) -> tuple[Prompt, ...]:
@@ -98,8 +160,8 @@ def read_prompts(data: Data, columns: Columns | None = None) -> tuple[Prompt, ..
     Args:
         data: a file of rows (`.jsonl`, `.csv`, `.tsv`, `.parquet`), a data set of the hub, rows in
             memory, or the name of a task of ours.
-        columns: names or numbers of the columns of `prompt`, `target`, `against` and `corrupt`, if
-            they have others; other columns are then ignored.
+        columns: names or numbers of the columns of `prompt`, `target`, `against`, `corrupt`,
+            `image` and `corrupt_image`, if they have others; other columns are then ignored.
 
     Raises:
         CorpusError: if the data can't be read.
@@ -138,7 +200,8 @@ def _prompt(
     cells = {name: cell for name, cell in found.items() if not _is_gap(cell)}
     others = [] if may_have_others else [field for field in row if field not in named.values()]
     missing = [name for name in _NEEDED if name not in found]
-    no_texts = [name for name, cell in cells.items() if not isinstance(cell, str)]
+    kinds = {name: str | Chat if name in ("prompt", "corrupt") else str for name in _TEXTS}
+    no_texts = [n for n, cell in cells.items() if n in kinds and not isinstance(cell, kinds[n])]
     if missing:
         wrong = f"got none for {' and '.join(missing)} among the fields {_listed(row)}"
     elif others:
@@ -150,7 +213,11 @@ def _prompt(
             f"{origin}: expected {_EXPECTED}, {wrong}. Fix the row, or name the columns to read: "
             "--columns prompt=NAME prompt.target=NAME prompt.against=NAME."
         )
-    return Prompt(**({name: None for name in _NEEDED} | cells), origin=origin)  # type: ignore[arg-type]
+    asked: dict[str, Any] = {name: cells.get(name) for name in _TEXTS}
+    images = tuple(pictures_in(cells, names) for names in _IMAGES)
+    if any(images) or any(isinstance(each, Chat) for each in asked.values()):
+        return pictured_prompt(*asked.values(), images, origin)  # type: ignore[arg-type]
+    return Prompt(**asked, origin=origin)
 
 
 def _listed(fields: Iterable[object]) -> str:

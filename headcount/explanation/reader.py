@@ -4,15 +4,21 @@ A target is what follows when prompt and target are tokenized together. A causal
 it but the last token, each row one target; targets of one token are read off the same row.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from os.path import commonprefix
 from typing import Any, Literal, assert_never, final
 
+import torch
+
 from headcount.core import InputError, ModelError, amount, check_known
 from headcount.corpora import (
+    PICTURE,
     Encoder,
     LabelledTokens,
+    PictureEncoder,
+    Sentence,
     encode_text,
     label_source,
     template_values,
@@ -23,8 +29,8 @@ from headcount.explanation.changes import At, Look
 from headcount.explanation.options import LAST, ExplainOptions
 from headcount.explanation.prompts import Prompt
 from headcount.explanation.runs import Case, Reading, Row
-from headcount.models import Loaded
-from headcount.tasks import fitting
+from headcount.models import Loaded, picture_encoder
+from headcount.tasks import Pictured, fitting
 
 Kind = Literal["translation", "classification", "causal-lm", "masked-lm"]
 """A kind of prediction, named as the task."""
@@ -74,7 +80,7 @@ class Reader:
             InputError: for targets, masks or second prompts that can't be used; says why.
         """
         texts = [text for text in (prompt.target, prompt.against) if text is not None]
-        read, answers = self._tokens(prompt.prompt, prompt), list[Tokens]()
+        read, answers = self._tokens(prompt.prompt, prompt, prompt.beside), list[Tokens]()
         end = len(read.ids)
         if self.kind == "causal-lm":
             answers, end = self._continuations(prompt, read, texts)
@@ -83,6 +89,7 @@ class Reader:
         if self._options.first:
             answers = [answer[:1] for answer in answers]
         self._check(prompt, answers)
+        self._check_beside(prompt, answers)
         text = _cut(read, 0, end)
         tokens = tuple(map(self._said, answers[0]))
         shared = ""
@@ -90,15 +97,42 @@ class Reader:
             shared = "".join(map(self.piece, commonprefix(answers)))
         if prompt.corrupt is None:
             rows = self._at(self._rows(text, answers, prompt), text, prompt)
-            return Case(prompt, text, tokens, rows, None, shared)
-        second = self._tokens(prompt.corrupt, prompt)
+            return Case(prompt, text, tokens, self._beside(rows, prompt.beside), None, shared)
+        second = self._tokens(prompt.corrupt, prompt, prompt.corrupt_beside)
         second = _cut(second, 0, len(second.ids) - (len(read.ids) - end))
         self._check_alignable(text, second, prompt)
         pair = (text, second), (second, text)
         clean, corrupt = (self._rows(one, answers, prompt, other) for one, other in pair)
         clean = self._at(clean, text, prompt)
-        corrupt = tuple(map(at_the_same, corrupt, clean))
+        corrupt = self._beside(map(at_the_same, corrupt, clean), prompt.corrupt_beside)
+        clean = self._beside(clean, prompt.beside)
         return Case(prompt, text, tokens, clean, corrupt, shared)
+
+    def _beside(self, rows: Iterable[Row], sentence: Sentence | None) -> tuple[Row, ...]:
+        """Rows with the pictures of their prompt."""
+        if sentence is None:
+            return tuple(rows)
+        found = list[Row]()
+        for row in rows:
+            ids_1T = torch.tensor([row.ids])
+            given = self._pictured.arguments([sentence], ids_1T, torch.ones_like(ids_1T).bool())
+            found.append(replace(row, beside={n: e for n, e in given.items() if n != "input_ids"}))
+        return tuple(found)
+
+    @cached_property
+    def _pictured(self) -> PictureEncoder:
+        """What reads prompts with pictures, up to where the model's reply begins."""
+        if self.kind != "causal-lm":
+            raise ModelError(
+                f"Expected a model that continues texts beside pictures, got {self._loaded.name}, "
+                f"a {type(self._loaded.model).__name__}. Leave pictures out."
+            )
+        return picture_encoder(self._loaded, template_values(self._options.template))
+
+    def _check_beside(self, prompt: Prompt, answers: Sequence[Tokens]) -> None:
+        """Check that tokens of a target change nothing before them."""
+        if prompt.beside is not None and max(map(len, answers)) > 1:
+            Pictured(self._pictured, [prompt.beside]).check_is_causal(self._loaded, prompt.beside)
 
     def _at(self, rows: Sequence[Row], text: LabelledTokens, prompt: Prompt) -> tuple[Row, ...]:
         """The rows, with the tokens at which heads are replaced."""
@@ -138,8 +172,13 @@ class Reader:
         longest = min(LONGEST, self._loaded.max_length or LONGEST)
         return Row(label_source(self._encoder, text).ids[:longest], None, ())
 
-    def _tokens(self, text: str, prompt: Prompt) -> LabelledTokens:
-        """The tokens of a text; a causal model continues it, so none ends it."""
+    def _tokens(self, text: str, prompt: Prompt, beside: Sentence | None = None) -> LabelledTokens:
+        """The tokens of a text; a causal model continues it, so none ends it.
+
+        With pictures, the model's processor writes it as a user's message.
+        """
+        if beside is not None:
+            return self._pictured.labelled(beside)[0]
         if self._options.chat:
             values = template_values(self._options.template)
             text = user_prompt(self._tokenizer, self._loaded.name, text, values)
@@ -178,7 +217,7 @@ class Reader:
         """
         wholes = [
             self._tokens(f"{prompt.prompt}{text}", prompt).ids
-            if not self._options.chat
+            if not (self._options.chat or prompt.beside)
             else (*read.ids, *self._alone(text))
             for text in texts
         ]
@@ -303,6 +342,7 @@ class Reader:
         read = label_source(self._encoder, words.strip())
         pairs = zip(read.words, read.is_special, strict=True)
         wanted = tuple(word for word, is_special in pairs if not is_special)
+        wanted = (PICTURE,) if words.strip() == PICTURE else wanted
         starts = range(len(text.words) if wanted else 0)
         found = {
             start + n
@@ -353,6 +393,14 @@ class Reader:
         self, text: LabelledTokens, second: LabelledTokens, prompt: Prompt
     ) -> None:
         """Check that two prompts are equally long, or differ in one word."""
+        shown = [
+            sum(each.words[word] == PICTURE for word in each.word_of) for each in (text, second)
+        ]
+        if shown[0] != shown[1]:
+            raise InputError(
+                f"{prompt.origin}: expected a second picture of as many tokens, got {shown[0]} and "
+                f"{shown[1]}. Give pictures of the same size."
+            )
         differ = sum(one != other for one, other in zip(text.words, second.words, strict=False))
         if len(text.ids) != len(second.ids) and (
             len(text.words) != len(second.words) or differ > 1

@@ -168,6 +168,8 @@ class _Run:
             UnsuitedError: if they are not; names the operation.
         """
         starts = [each for call in self.calls.values() for each in (call.query, call.key)]
+        if not all(each.requires_grad for each in starts):  # pictures are added between blocks
+            raise UnsuitedError("a state that is changed between two blocks")
         for each in [*starts, *self._hearing.returned[1:]]:
             if each.requires_grad:
                 self._rules.check(each.sum())
@@ -195,7 +197,12 @@ class _Run:
 
     def _position(self, start_TW: Tensor) -> Tensor:
         """What an embedding of places adds; 0 where there is none."""
-        found = [each.expand_as(start_TW[None])[0] for each in self._embedded if each.ndim == 3]
+        shape = start_TW.shape  # embeddings of a picture tower have another
+        found = [
+            each.expand_as(start_TW[None])[0]
+            for each in self._embedded
+            if each.ndim == 3 and each.shape[2] == shape[1] and each.shape[1] in (1, shape[0])
+        ]
         if len(found) == 2 and torch.allclose(found[0] + found[1], start_TW, atol=1e-6):
             return found[1]
         return torch.zeros_like(start_TW)

@@ -257,6 +257,8 @@ class PromptRow:
     """The same in the second prompt; NaN without one."""
     probability: float
     """Probability of the target."""
+    pictures: str = ""
+    """Files of the pictures beside the prompt, and of those beside the second one, between |."""
 
 
 @final
@@ -370,7 +372,9 @@ class Explained(Result[ExplanationRecord]):
     @property
     def shows_text(self) -> bool:
         """Whether a page can show the only prompt, as it was given, in the model's attention."""
-        return len(self.prompts) == 1 and Signature.parse(self.record.signature).get("chat") is None
+        if len(self.prompts) > 1 or self.prompts[0].pictures:
+            return False
+        return Signature.parse(self.record.signature).get("chat") is None
 
     @property
     def is_split(self) -> bool:
@@ -388,7 +392,7 @@ class Explained(Result[ExplanationRecord]):
         if not self.unlikely or self.record.kind != "causal-lm":
             return False
         row = self.unlikely[0]
-        return row.target[:1].isalnum() and not row.prompt[-1:].isspace()
+        return not row.pictures and row.target[:1].isalnum() and not row.prompt[-1:].isspace()
 
     @property
     def largest(self) -> str:

@@ -19,9 +19,9 @@ model begins at the first token that is changed: keys and values of those before
 cache.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from inspect import signature
 from typing import Any, final
@@ -79,6 +79,8 @@ class Row:
     """Which looks are knocked out; None where the prompt lacks the word to be looked at."""
     at: At | None = None
     """The tokens at which heads are replaced; None stands for all."""
+    beside: Mapping[str, Tensor] | None = field(default=None, compare=False)
+    """Further arguments of the model, its pictures; None for a text alone."""
 
     @property
     def last(self) -> int:
@@ -93,11 +95,14 @@ class Row:
     def inputs(self, loaded: Loaded, num: int = 1, start: int = 0) -> dict[str, Tensor]:
         """The inputs of the model, from a token on, in as many copies."""
         rows = {"input_ids": self.ids[start:], "decoder_input_ids": self.decoder_ids}
-        return {
-            name: torch.tensor([ids], device=input_device(loaded.model)).expand(num, -1)
+        device = input_device(loaded.model)
+        found = {
+            name: torch.tensor([ids], device=device).expand(num, -1)
             for name, ids in rows.items()
             if ids is not None
         }
+        more = self.beside or {}
+        return found | {name: torch.cat([each] * num).to(device) for name, each in more.items()}
 
     def logits(self, logits: Float[Tensor, "row ..."]) -> Float64[Tensor, "row reading"]:
         """The logits that are read."""
@@ -188,7 +193,8 @@ class Run:
         """Log-probability of the target; 0 in a row of its rival alone."""
         self.value = float((log_1R @ signs_R)[0])
         """What is read off the logits."""
-        self._beginning = Beginning(loaded, row.ids, row.last, row.look, self.outputs)
+        last = 0 if row.beside else row.last  # pictures are read with the first token
+        self._beginning = Beginning(loaded, row.ids, last, row.look, self.outputs)
 
     @cached_property
     def _can_skip_blocks(self) -> bool:

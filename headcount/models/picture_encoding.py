@@ -35,8 +35,13 @@ def reads_pictures(model: PreTrainedModel) -> bool:
     return model.main_input_name == "input_ids" and {"input_ids", "pixel_values"} <= {*taken}
 
 
-def picture_encoder(loaded: Loaded) -> PictureEncoder:
+def picture_encoder(loaded: Loaded, values: Mapping[str, Any] | None = None) -> PictureEncoder:
     """The encoder that turns prompts with pictures into the model's inputs.
+
+    Args:
+        loaded: the model.
+        values: values for the chat template, which then ends where the model's reply begins; None
+            for chats as they are.
 
     Raises:
         ModelError: if the model reads no pictures, or has no processor.
@@ -62,8 +67,8 @@ def picture_encoder(loaded: Loaded) -> PictureEncoder:
             f"{loaded.name}, got none: its pictures are no tokens beside the text. Its heads can "
             "be gated and tapped in Python."
         )
-    limit = loaded.max_length
-    return PictureEncoder(loaded.processor, loaded.tokenizer, number, loaded.name, limit)
+    asked = number, loaded.name, loaded.max_length, values
+    return PictureEncoder(loaded.processor, loaded.tokenizer, *asked)
 
 
 def picture_processor(

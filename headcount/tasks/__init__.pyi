@@ -29,6 +29,7 @@ from .options import check_metric as check_metric
 from .options import check_roles as check_roles
 from .options import columns_of as columns_of
 from .options import read_examples as read_examples
+from .pictured import Pictured as Pictured
 from .regression import ACTIVATIONS as ACTIVATIONS
 from .regression import Regression as Regression
 from .regression import activation_of as activation_of

@@ -21,6 +21,10 @@ def projections(model: Any) -> dict[str, list[Any]]:
     if kind == "bert":
         layers = model.bert.encoder.layer
         return {"encoder.self": [layer.attention.output.dense for layer in layers]}
+    if hasattr(model.config, "vision_config"):
+        inner = model.model
+        text = inner.text_model if hasattr(inner, "text_model") else inner.language_model
+        return {"decoder.self": [layer.self_attn.o_proj for layer in text.layers]}
     assert kind == "t5"
     decoder = model.decoder.block
     return {
@@ -32,7 +36,7 @@ def projections(model: Any) -> dict[str, list[Any]]:
 
 def sizes(model: Any) -> int:
     """The size of one head."""
-    config = model.config
+    config = model.config.get_text_config()
     known = getattr(config, "d_kv", None) or getattr(config, "head_dim", None)
     return known or config.hidden_size // config.num_attention_heads
 

@@ -12,10 +12,8 @@ weight in the first half; its null is the larger of chance and of the mean weigh
 beside it.
 """
 
-import base64
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from io import BytesIO
 from typing import Any, final
 
 import numpy as np
@@ -34,7 +32,7 @@ from headcount.analysis.profile_cells import (
     ratio,
 )
 from headcount.core import Grid, Head, LayerId
-from headcount.corpora import AnyEncoder, Batch, ImageEncoder
+from headcount.corpora import AnyEncoder, Batch, ImageEncoder, thumbnail
 from headcount.measures import (
     DISPLACEMENTS,
     PATCH_TRAITS,
@@ -153,16 +151,7 @@ def picture(pixels_CHW: Float[Tensor, "channel height width"], processor: object
         pixels_CHW = pixels_CHW * torch.tensor(std).view(shape) + torch.tensor(mean).view(shape)
     bytes_HWC = (pixels_CHW.clamp(0, 1) * 255).round().byte().movedim(0, -1).numpy()
     grey = bytes_HWC.shape[-1] == 1
-    return thumbnail(Image.fromarray(bytes_HWC.squeeze(-1) if grey else bytes_HWC))
-
-
-def thumbnail(image: Any) -> str:
-    """A picture of Pillow, made small in place, as the text of a `data:` address."""
-    image.thumbnail((SIDE, SIDE))
-    kind = "png" if max(image.size) <= SIDE // 2 else "jpeg"
-    file = BytesIO()
-    image.save(file, kind, **({"optimize": True} if kind == "png" else {"quality": 80}))
-    return f"data:image/{kind};base64,{base64.b64encode(file.getvalue()).decode()}"
+    return thumbnail(Image.fromarray(bytes_HWC.squeeze(-1) if grey else bytes_HWC), SIDE)
 
 
 def _show(grid: Grid, weights_QK: Tensor, role: Role | None) -> tuple[float, str]:

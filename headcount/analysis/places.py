@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.analysis.images import thumbnail
+from headcount.analysis.images import SIDE
 from headcount.core import Head
-from headcount.corpora import Batch, Encoded, PictureEncoder, Sentence, open_image
+from headcount.corpora import Batch, Encoded, PictureEncoder, Sentence, open_image, thumbnail
 from headcount.measures import forward
 from headcount.numbers import percent
 from headcount.results import Example, Role
@@ -108,7 +108,7 @@ class _Looking:
         largest_W = weights_WP.max(1).clip(1e-12)
         if row not in self._pictures:
             picture = open_image(shown.sentence.pictures[0].path)
-            self._pictures[row] = thumbnail(picture.copy()), picture.size
+            self._pictures[row] = thumbnail(picture.copy(), SIDE), picture.size
         image, size = self._pictures[row]
         example = Example(
             role=role.role if role else its[0].role if its else "none",

@@ -54,6 +54,7 @@ from .images import image_files as image_files
 from .images import label_of as label_of
 from .images import open_image as open_image
 from .images import read_labelled_images as read_labelled_images
+from .images import thumbnail as thumbnail
 from .labelled_tokens import PICTURE as PICTURE
 from .labelled_tokens import LabelledTokens as LabelledTokens
 from .labelled_tokens import PairTokens as PairTokens

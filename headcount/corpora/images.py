@@ -4,10 +4,12 @@ A folder is read as `FOLDER/label/image.png`, the layout that other tools call "
 images without labels. Labels take turns, so that the first hundred images are of all of them.
 """
 
+import base64
 from collections.abc import Iterator, Sequence
+from io import BytesIO
 from itertools import chain, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -102,6 +104,20 @@ def open_image(path: Path, channels: int = 3) -> "Image":
             return image.convert("L" if channels == 1 else "RGB")
     except Exception as error:  # damaged files raise errors of many kinds
         refuse_picture(path, error)
+
+
+def thumbnail(image: Any, side: int) -> str:
+    """A picture of Pillow, made small in place, as the text of a `data:` address.
+
+    Args:
+        image: the picture.
+        side: its largest side then, in pixels.
+    """
+    image.thumbnail((side, side))
+    kind = "png" if max(image.size) <= side // 2 else "jpeg"
+    file = BytesIO()
+    image.save(file, kind, **({"optimize": True} if kind == "png" else {"quality": 80}))
+    return f"data:image/{kind};base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
 def read_labelled_images(data: Data, columns: Columns | None, roles: ColumnSpec) -> Table:

@@ -22,6 +22,7 @@ from .page import show_explained as show_explained
 from .plan import Plan as Plan
 from .prompts import OURS as OURS
 from .prompts import Prompt as Prompt
+from .prompts import pictured_prompt as pictured_prompt
 from .prompts import read_prompts as read_prompts
 from .reader import KINDS as KINDS
 from .reader import MASK as MASK

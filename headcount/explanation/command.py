@@ -183,7 +183,9 @@ class Explain(CorpusArguments, BesideCommand["explanation.Explained"]):
         page = super().publish(read, found)
         if found.shows_text:
             try:
-                explanation.show_explained(read, found).save(self.out / found.DOCUMENTS[1])
+                explanation.show_explained(read, found, prompt=self.asked[0]).save(
+                    self.out / found.DOCUMENTS[1]
+                )
             except InputError as error:
                 print_lines([f"The page does not draw the text. {error}"])
         return page

@@ -6,11 +6,12 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from headcount.core import InputError
 from headcount.explanation.document import WRITES, what_is_predicted
+from headcount.explanation.prompts import Prompt
 from headcount.explanation.reader import spelled
 from headcount.explanation.reasons_document import reason
 from headcount.explanation.result import Explained
 from headcount.explanation.together_document import words_of
-from headcount.measures import WordAttention, word_attention
+from headcount.measures import WordAttention, picture_attention, word_attention
 from headcount.models import Loaded, as_loaded
 from headcount.pages import Shown, render_attention, short_name
 
@@ -48,6 +49,7 @@ def show_explained(
     found: Explained,
     *,
     tokenizer: PreTrainedTokenizerBase | None = None,
+    prompt: Prompt | None = None,
 ) -> Shown:
     """The attention behind one prediction, each map framed by what its head does for it.
 
@@ -60,9 +62,11 @@ def show_explained(
         model: the result of `load`, or a plain transformers model with its tokenizer.
         found: the effects of heads on one prediction of it, as `headcount.explain` gives them.
         tokenizer: tokenizer of a plain model.
+        prompt: the prompt, if it has pictures.
 
     Raises:
-        InputError: for effects on several predictions, or a prompt too long to be drawn.
+        InputError: for effects on several predictions, a prompt too long to be drawn, or one
+            without its pictures.
     """
     loaded = as_loaded(model, tokenizer)
     if len(found.prompts) != 1:
@@ -76,8 +80,16 @@ def show_explained(
         target = row.target
     elif found.record.kind == "masked-lm":
         text = spelled(loaded, text, masks=row.tokens.count("|") + 1)
+    if row.pictures and (prompt is None or prompt.beside is None):
+        raise InputError(
+            f"Expected the prompt with its pictures, {row.pictures}, got none. Pass it as prompt=."
+        )
+    if prompt is not None and prompt.beside is not None:
+        attention = picture_attention(loaded, prompt.beside)
+    else:
+        attention = word_attention(loaded, text, target)
     page = render_attention(
-        attention := word_attention(loaded, text, target),
+        attention,
         found.largest,
         {"explained": _explained_data(attention, found)},
         scripts=("explained.js",),

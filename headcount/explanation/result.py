@@ -372,9 +372,9 @@ class Explained(Result[ExplanationRecord]):
     @property
     def shows_text(self) -> bool:
         """Whether a page can show the only prompt, as it was given, in the model's attention."""
-        if len(self.prompts) > 1 or self.prompts[0].pictures:
-            return False
-        return Signature.parse(self.record.signature).get("chat") is None
+        is_written = any(row.pictures for row in self.prompts)  # by the template in any case
+        is_plain = is_written or Signature.parse(self.record.signature).get("chat") is None
+        return len(self.prompts) == 1 and is_plain
 
     @property
     def is_split(self) -> bool:

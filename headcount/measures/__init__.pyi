@@ -32,6 +32,9 @@ from .patches import Places as Places
 from .patches import displacements as displacements
 from .patterns import Patterns as Patterns
 from .patterns import shows_pattern as shows_pattern
+from .picture_maps import Beside as Beside
+from .picture_maps import picture_attention as picture_attention
+from .picture_maps import read_beside as read_beside
 from .pictures import PictureWeights as PictureWeights
 from .positional import Positional as Positional
 from .rare import Rare as Rare
@@ -69,6 +72,7 @@ from .word_maps import MAX_CHARACTERS as MAX_CHARACTERS
 from .word_maps import GroupedMap as GroupedMap
 from .word_maps import GroupedMaps as GroupedMaps
 from .word_maps import HeadGates as HeadGates
+from .word_maps import PictureLooks as PictureLooks
 from .word_maps import SiteAttention as SiteAttention
 from .word_maps import WordAttention as WordAttention
 from .word_maps import check_text as check_text

@@ -59,6 +59,24 @@ class SiteAttention:
 
 @final
 @dataclass(frozen=True, eq=False)
+class PictureLooks:
+    """Where the words behind a picture look in it, of all heads of one site."""
+
+    image: str
+    """The picture, as the text of a `data:` address."""
+    size: tuple[int, int]
+    """Its width and height, in pixels."""
+    site: str
+    words: tuple[str, ...]
+    """Words that look at it."""
+    regions: tuple[tuple[float, ...], ...]
+    """Left, top, right and bottom of each of its tokens, as shares of width and height."""
+    maps: Mapping[int, Float[np.ndarray, "head word part"]]
+    """Weights of words on its tokens, by layer."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
 class WordAttention:
     """Attention on one text or one pair."""
 
@@ -67,6 +85,9 @@ class WordAttention:
     second: str | None
     """The second sentence, or the target; of a translation, the model's own if none was given."""
     sites: tuple[SiteAttention, ...]
+    picture: PictureLooks | None = None
+    """Where the words look in the first picture; None without one, and if it is not known where
+    its tokens lie."""
 
     def map(self, head: str) -> Float[np.ndarray, "query key"]:
         """Weights of one head between words.
@@ -181,7 +202,7 @@ def word_attention(
     if is_translation:
         second = translate(loaded, source, gates) if second is None else second
         target = read_target(loaded, second)
-    listener = _Maps(source, target or source)
+    listener = Maps(source, target or source)
     body = loaded.model.base_model
     options = without_cache(body)
     with evaluating(loaded.model), torch.inference_mode():
@@ -224,7 +245,7 @@ def model_inputs(
 
 
 @final
-class _Maps:
+class Maps:
     """A listener that keeps the map between words of every head."""
 
     def __init__(self, source: LabelledTokens, target: LabelledTokens) -> None:

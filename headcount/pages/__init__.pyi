@@ -63,6 +63,7 @@ from .sentences import short_name as short_name
 from .sentences import why_none as why_none
 from .shown import LOOKING_SCRIPTS as LOOKING_SCRIPTS
 from .shown import LOOKING_STYLES as LOOKING_STYLES
+from .shown import PICTURE_SCRIPTS as PICTURE_SCRIPTS
 from .shown import Shown as Shown
 from .shown import attention_data as attention_data
 from .shown import notebook_html as notebook_html

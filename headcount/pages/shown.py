@@ -11,7 +11,16 @@ import numpy as np
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from headcount.core import SITES, HeadTable, InputError, write_readable
-from headcount.measures import HeadGates, SiteAttention, WordAttention, word_attention
+from headcount.corpora import with_pictures
+from headcount.measures import (
+    HeadGates,
+    PictureLooks,
+    SiteAttention,
+    WordAttention,
+    check_text,
+    picture_attention,
+    word_attention,
+)
 from headcount.models import Loaded, as_loaded, check_has_heads
 from headcount.pages.assets import fill_template
 from headcount.pages.html import document_page, render, render_card, report_view
@@ -23,11 +32,38 @@ from headcount.results import Analysis, Result, read_run
 
 LOOKING_STYLES = ("base.css", "grid.css", "card.css", "attention.css")
 LOOKING_SCRIPTS = ("elements.js", "rove.js", "sentence.js", "attention.js")
+PICTURE_SCRIPTS = ("image.js", "places.js")
+"""Scripts that draw where words look in a picture."""
 
 
 def attention_data(attention: WordAttention) -> dict[str, Any]:
     """The maps as base64 of bytes, row by row; 255 is a weight of 1."""
-    return {"sites": [_site_data(site) for site in attention.sites]}
+    found: dict[str, Any] = {"sites": [_site_data(site) for site in attention.sites]}
+    if attention.picture is not None:
+        found["picture"] = _picture_data(attention.picture)
+    return found
+
+
+def _picture_data(looks: PictureLooks) -> dict[str, Any]:
+    """Where words look in a picture; 255 is the largest weight of each word on it."""
+    return {
+        "image": looks.image,
+        "width": looks.size[0],
+        "height": looks.size[1],
+        "site": SITES[looks.site],
+        "words": looks.words,
+        "regions": [round(edge, 4) for region in looks.regions for edge in region],
+        "arcs": [],
+        "maps": {str(layer): list(map(_looks, maps)) for layer, maps in looks.maps.items()},
+    }
+
+
+def _looks(weights_WP: np.ndarray) -> dict[str, Any]:
+    largest_W = weights_WP.max(1).clip(1e-12)
+    return {
+        "weights": _text(weights_WP / largest_W[:, None]),
+        "largest": largest_W.astype(float).round(4).tolist(),
+    }
 
 
 def _site_data(site: SiteAttention) -> dict[str, Any]:
@@ -90,7 +126,12 @@ def render_attention(
     return fill_template(
         "attention.html.j2",
         styles=LOOKING_STYLES,
-        scripts=(*LOOKING_SCRIPTS, "show.js", *scripts),
+        scripts=(
+            *LOOKING_SCRIPTS,
+            *(PICTURE_SCRIPTS if attention.picture is not None else ()),
+            "show.js",
+            *scripts,
+        ),
         data={"attention": attention_data(attention), "head": head, "kinds": {}, **(data or {})},
         said=says,
         warnings=warnings,
@@ -148,6 +189,7 @@ def show(
     *,
     tokenizer: PreTrainedTokenizerBase | None = None,
     gates: HeadGates | None = None,
+    images: Sequence[str | Path] = (),
 ) -> Shown:
     """Every head's attention between the words of one text, as a page.
 
@@ -161,6 +203,8 @@ def show(
         head: the head to open; by default the one that looks most sharply from word to word.
         tokenizer: tokenizer of a plain model.
         gates: factors by head name, e.g. `{"enc.2.8": 0}`; heads not named keep 1.
+        images: pictures in front of the text, which is then a user's message; where words look is
+            drawn over the first one.
 
     Raises:
         InputError: for an unknown head, or a text that is empty or too long.
@@ -172,7 +216,11 @@ def show(
     opened = None if head is None else loaded.heads.named(head)
     if opened is not None and opened not in loaded.heads:
         raise InputError(f"Expected a head of {loaded.name} ({loaded.heads}), got {head}.")
-    attention = word_attention(loaded, *_sides(text), gates)
+    if images:
+        sentence = with_pictures(check_text(_joined(text)), [*images], "The text")
+        attention = picture_attention(loaded, sentence, gates)
+    else:
+        attention = word_attention(loaded, *_sides(text), gates)
     page = render_attention(attention, str(opened or sharpest(attention)))
     return Shown(f"Attention of {short_name(loaded.name)} on one text", page)
 

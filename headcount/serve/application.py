@@ -23,12 +23,18 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from headcount.core import SITES, InputError, reason, shortened
+from headcount.core import SITES, InputError, amount, reason, shortened
 from headcount.explanation import MASK
 from headcount.measures import MAX_CHARACTERS
-from headcount.pages import LOOKING_SCRIPTS, LOOKING_STYLES, fill_template, short_name
+from headcount.pages import (
+    LOOKING_SCRIPTS,
+    LOOKING_STYLES,
+    PICTURE_SCRIPTS,
+    fill_template,
+    short_name,
+)
 from headcount.serve.address import HEADERS, LOCAL, OWN_HEADER, Address, HostGuard
-from headcount.serve.live_model import MAX_BODY, MAX_GATE, LiveModel, Question, parse_question
+from headcount.serve.live_model import MAX_GATE, LiveModel, Question, parse_question
 from headcount.serve.predicting import Kind
 
 SECOND_LABELS: dict[Kind | None, str] = {
@@ -61,7 +67,7 @@ def render_live(live: LiveModel) -> str:
         "live.html.j2",
         package="headcount.serve",
         styles=(*LOOKING_STYLES, "live.css"),
-        scripts=(*LOOKING_SCRIPTS, "live.js"),
+        scripts=(*LOOKING_SCRIPTS, *(PICTURE_SCRIPTS if live.reads_pictures else ()), "live.js"),
         data={
             "kinds": {},
             "findings": live.findings,
@@ -70,6 +76,7 @@ def render_live(live: LiveModel) -> str:
             "hint": HINTS.get(live.kind, ""),
             "largest": MAX_GATE,
             "own_header": OWN_HEADER,
+            "max_picture": live.max_body // 2,  # in base64, with a text
         },
         title=short_name(live.loaded.name),
         text=text,
@@ -78,6 +85,7 @@ def render_live(live: LiveModel) -> str:
         num_pruned=None if live.pruned is None else len(live.pruned),
         num_heads=len(live.loaded.heads),
         max_characters=MAX_CHARACTERS,
+        reads_pictures=live.reads_pictures,
         largest=MAX_GATE,
         live=True,
     )
@@ -157,9 +165,10 @@ class _Server:
                 "any value.",
                 403,
             )
-        body = await _body(request)
+        most = self._live.max_body
+        body = await _body(request, most)
         if body is None:
-            return _error(f"Expected a request of at most {MAX_BODY:,} bytes, got more.", 413)
+            return _error(f"Expected a request of at most {amount(most, 'byte')}, got more.", 413)
         question = parse_question(body, self._live.loaded.heads)
         if sum([not await each.is_disconnected() for each in self._waiting]) >= MAX_WAITING:
             return _error(
@@ -210,12 +219,12 @@ async def _failed(_: Request, error: Exception) -> Response:
     )
 
 
-async def _body(request: Request) -> bytes | None:
+async def _body(request: Request, most: int) -> bytes | None:
     """The body; None if it is too large, of which no more is read."""
     found = b""
     async for part in request.stream():
         found += part
-        if len(found) > MAX_BODY:
+        if len(found) > most:
             return None
     return found
 

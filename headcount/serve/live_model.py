@@ -11,16 +11,33 @@ from threading import Lock
 from typing import Any, final
 
 from headcount.core import Heads, InputError, Plan, check_unicode, name_of, parse_json
-from headcount.corpora import template_values, user_prompt
-from headcount.explanation import EFFECTS, ExplainOptions, explain, spelled
-from headcount.measures import check_text, read_source, word_attention
-from headcount.models import Loaded, check_has_heads, check_is_loaded, load
+from headcount.corpora import Sentence, template_values, user_prompt, with_pictures
+from headcount.explanation import EFFECTS, ExplainOptions, explain, pictured_prompt, spelled
+from headcount.measures import (
+    WordAttention,
+    check_text,
+    picture_attention,
+    read_source,
+    word_attention,
+)
+from headcount.models import Loaded, check_has_heads, check_is_loaded, load, reads_pictures
 from headcount.pages import attention_data, report_view, sharpest
 from headcount.results import Analysis, PruneRecord, read_run
-from headcount.serve.predicting import Choices, Kind, Number, Prediction, Text, kind_of, predict
+from headcount.serve.predicting import (
+    Choices,
+    Kind,
+    Number,
+    Prediction,
+    Text,
+    kind_of,
+    predict,
+    predict_beside,
+)
 
 MAX_BODY = 64 * 1024
 """Largest number of bytes of a request."""
+PICTURE_BODY = 12 * 2**20
+"""The same for a model that reads pictures."""
 MAX_GATE = 2.0
 """Largest gate: a head at twice its strength."""
 
@@ -38,6 +55,12 @@ class Question:
     """The predicted token, label or translation whose heads are asked for."""
     against: str | None = None
     """Its rival."""
+    image: str | None = None
+    """A picture in front of the text, as a `data:` address."""
+
+    def sentence(self, text: str) -> Sentence:
+        """A text with the picture."""
+        return with_pictures(text, [self.image], "The question")
 
 
 def parse_question(body: bytes, heads: Heads) -> Question:
@@ -64,7 +87,12 @@ def parse_question(body: bytes, heads: Heads) -> Question:
     given = dict(_gate(name, gate, heads) for name, gate in gates.items())
     changed = {name: gate for name, gate in given.items() if gate != 1}
     second = second if second and second.strip() else None
-    return Question(found["text"], second, changed, target, against)
+    image = found.get("image")
+    if image is not None and not (isinstance(image, str) and image.startswith("data:image/")):
+        raise InputError(
+            f"Expected a picture as an address that begins with data:image/, got {_short(image)}."
+        )
+    return Question(found["text"], second, changed, target, against, image)
 
 
 def _gate(name: str, gate: Any, heads: Heads) -> tuple[str, float]:
@@ -108,7 +136,9 @@ class LiveModel:
     """How effects are measured, and whether texts are a user's messages in the chat template."""
     kind: Kind | None = field(init=False)
     """What the model predicts."""
-    _dense: dict[tuple[str, str | None], list[Prediction]] = field(default_factory=dict, init=False)
+    _dense: dict[tuple[str, str | None, str | None], list[Prediction]] = field(
+        default_factory=dict, init=False
+    )
     """The dense model's answer to the last text."""
     _lock: Lock = field(default_factory=Lock, init=False)
     """Held while the model answers, since gates are set on the model itself."""
@@ -134,6 +164,16 @@ class LiveModel:
         user_prompt(self.loaded.encoder().tokenizer, self.loaded.name, "a", self._chat or {})
 
     @property
+    def reads_pictures(self) -> bool:
+        """Whether a question may have a picture."""
+        return self.loaded.processor is not None and reads_pictures(self.loaded.model)
+
+    @property
+    def max_body(self) -> int:
+        """Largest number of bytes of a request."""
+        return PICTURE_BODY if self.reads_pictures else MAX_BODY
+
+    @property
     def _chat(self) -> Mapping[str, Any] | None:
         """Values for the chat template; None for texts that are no messages."""
         return template_values(self.how.template) if self.how.chat else None
@@ -152,6 +192,8 @@ class LiveModel:
         start = time.perf_counter()
         text = check_text(spelled(self.loaded, question.text))
         second = question.second and check_text(question.second, "second sentence")
+        if question.image is not None:
+            return self._answer_beside(question, text, start)
         dense = self._dense_predictions(text, second)
         gates = question.gates
         asked = self.loaded, self.kind, text, second
@@ -160,13 +202,18 @@ class LiveModel:
         if self.kind == "translation" and other is None:
             other = next((each.text for each in gated if isinstance(each, Text)), None) or None
         attention = word_attention(self.loaded, text, other, gates, self._chat)
-        return {
-            "attention": attention_data(attention),
-            "head": sharpest(attention),
-            "second": attention.second,
-            "predictions": [_compared(*pair) for pair in zip(dense, gated, strict=True)],
-            "seconds": time.perf_counter() - start,
-        }
+        return _told(attention, dense, gated, start)
+
+    def _answer_beside(self, question: Question, text: str, start: float) -> dict[str, Any]:
+        """The answer to a question with a picture."""
+        gates, template = question.gates, template_values(self.how.template)
+        sentence = question.sentence(text)
+        key = text, None, question.image
+        if key not in self._dense:
+            self._dense = {key: predict_beside(self.loaded, sentence, {}, template)}
+        dense = self._dense[key]
+        gated = predict_beside(self.loaded, sentence, gates, template) if gates else dense
+        return _told(picture_attention(self.loaded, sentence, gates, template), dense, gated, start)
 
     def effects(self, question: Question) -> dict[str, Any]:
         """By how much each head raises a prediction of the dense model, in nats (`explain`).
@@ -182,9 +229,13 @@ class LiveModel:
             )
         with self._lock:
             text = check_text(question.text)
-            read_source(self.loaded, spelled(self.loaded, text), chat=self._chat)
             asked = text, question.target, question.against
-            found = explain(self.loaded, *asked, options=self.how)
+            if question.image is not None:
+                prompt = pictured_prompt(*asked, None, ([question.image], []))
+                found = explain(self.loaded, [prompt], options=self.how)
+            else:
+                read_source(self.loaded, spelled(self.loaded, text), chat=self._chat)
+                found = explain(self.loaded, *asked, options=self.how)
         return {
             "target": question.target,
             "against": question.against,
@@ -195,11 +246,34 @@ class LiveModel:
         }
 
     def _dense_predictions(self, text: str, second: str | None) -> list[Prediction]:
-        key = (text, second)
+        key = (text, second, None)
         if key not in self._dense:
             found = predict(self.loaded, self.kind, text, second, {}, self._chat)
             self._dense = {key: found}
         return self._dense[key]
+
+
+def _told(
+    attention: WordAttention,
+    dense: Sequence[Prediction],
+    gated: Sequence[Prediction],
+    start: float,
+) -> dict[str, Any]:
+    """An answer as the page reads it.
+
+    Args:
+        attention: the attention under the gates.
+        dense: the predictions without them.
+        gated: the predictions under them.
+        start: when the question came, by `time.perf_counter`.
+    """
+    return {
+        "attention": attention_data(attention),
+        "head": sharpest(attention),
+        "second": attention.second,
+        "predictions": [_compared(*pair) for pair in zip(dense, gated, strict=True)],
+        "seconds": time.perf_counter() - start,
+    }
 
 
 def _compared(dense: Prediction, gated: Prediction) -> dict[str, Any]:

@@ -15,8 +15,15 @@ from torch import Tensor
 
 from headcount import explanation
 from headcount.core import InputError
-from headcount.corpora import encode_text
-from headcount.measures import HeadGates, model_inputs, read_source, read_target, translate
+from headcount.corpora import Sentence, encode_text
+from headcount.measures import (
+    HeadGates,
+    model_inputs,
+    read_beside,
+    read_source,
+    read_target,
+    translate,
+)
 from headcount.models import Loaded
 from headcount.tap import evaluating, input_device, tapped
 from headcount.tasks import ACTIVATIONS, Similarity, activation_of, fitting, is_regression
@@ -105,6 +112,27 @@ def predict(
     for each in found:
         _check_finite(each)
     return found
+
+
+def predict_beside(
+    loaded: Loaded, sentence: Sentence, gates: HeadGates, template: Mapping[str, Any]
+) -> list[Prediction]:
+    """The first token of the reply to a text with pictures, under gates.
+
+    Args:
+        loaded: the model.
+        sentence: the text with its pictures.
+        gates: gates by head name.
+        template: values for the chat template.
+
+    Raises:
+        InputError: as `predict`, and for a picture that can't be read.
+    """
+    inputs = read_beside(loaded, sentence, template).inputs
+    logits_V = _outputs(loaded, inputs, gates).logits[0, -1].float()
+    found = Choices("First token of the reply", logits_V.softmax(-1), _text(loaded))
+    _check_finite(found)
+    return [found]
 
 
 def _check_finite(prediction: Prediction) -> None:
@@ -213,7 +241,7 @@ def _text(loaded: Loaded) -> Callable[[int], str]:
     return lambda token: piece(token).replace("▁", " ")
 
 
-def _outputs(loaded: Loaded, inputs: dict[str, Tensor], gates: HeadGates) -> Any:
+def _outputs(loaded: Loaded, inputs: Mapping[str, Tensor], gates: HeadGates) -> Any:
     options = {"use_cache": False} if loaded.model.can_generate() else {}
     with evaluating(loaded.model), torch.inference_mode():
         with tapped(loaded.model, None, gates, loaded.anatomy):

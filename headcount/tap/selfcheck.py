@@ -139,8 +139,9 @@ def examine(model: AnyModel, inputs: Mapping[str, Tensor] | None = None) -> Anat
     if anatomy.not_run:
         warnings.warn(
             f"{type(model).__name__}: {', '.join(anatomy.not_run)} saw no image, since only text "
-            "was passed, so heads in there are neither measured nor gated. Pass inputs with an "
-            "image to `examine` or `load` to see them",
+            "was passed when heads were looked for. Its heads are neither measured nor gated; "
+            "those of the language model are, beside pictures, too. Pass inputs with an image to "
+            "`examine` or `load` to see the others",
             stacklevel=2,
         )
     return anatomy

@@ -2,8 +2,10 @@
 
 import base64
 import copy
+import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,9 +17,9 @@ from headcount.core import InputError, PluginError
 from headcount.explanation import EFFECTS, ExplainOptions, Replacement
 from headcount.measures import word_attention
 from headcount.serve import LiveModel, open_model
-from headcount.serve.live_model import ZEROED, Question
+from headcount.serve.live_model import MAX_BODY, ZEROED, Question, parse_question
 from headcount.tap import gated
-from tests import tiny_tokenizers
+from tests import tiny_pictures, tiny_tokenizers
 from tests.corpora.test_told import QWEN
 from tests.explanation.test_reader import GPT2
 from tests.tasks.loaded import loaded
@@ -251,3 +253,38 @@ def test_threads_that_ask_at_once_get_the_answers_of_their_own_gates() -> None:
     for ours, theirs in zip(found, expected, strict=True):
         assert ours["predictions"] == theirs["predictions"]
         assert ours["attention"] == theirs["attention"]
+
+
+@pytest.mark.filterwarnings("ignore:.*saw no image")
+def test_a_question_may_have_a_picture(tmp_path: Path) -> None:
+    """Which is read in front of the text, in the model's template."""
+    path = Path(tiny_pictures.picture(tmp_path / "a.png"))
+    model = tiny_pictures.loaded("llava")
+    asked = {"text": "what is it ?", "image": f"data:image/png;base64,{_base64(path)}"}
+    question = parse_question(json.dumps(asked).encode(), model.heads)
+    asking = LiveModel(model)
+    answer = asking.answer(question)
+    processor: Any = model.processor
+    content = [{"type": "image"}, {"type": "text", "text": asked["text"]}]
+    text = processor.apply_chat_template(
+        [{"role": "user", "content": content}], add_generation_prompt=True
+    )
+    images = [[tiny_pictures.opened(str(path))]]
+    with torch.no_grad():
+        logits = model.model(**processor(text=[text], images=images, return_tensors="pt")).logits
+    probability = logits[0, -1].softmax(-1)
+    (row, *_) = answer["predictions"][0]["rows"]
+    assert row["dense"] == pytest.approx(float(probability.max()), abs=1e-5)
+    assert answer["attention"]["picture"]["words"][-1] == ":"
+    gates = {str(head): 0.0 for head in model.heads}
+    off = asking.answer(replace(question, gates=gates))["predictions"][0]["rows"][0]
+    assert off["dense"] == row["dense"] != off["gated"]
+    effects = asking.effects(replace(question, target="dog"))
+    assert set(effects["effects"]) == {*map(str, model.heads)}
+    with pytest.raises(InputError, match="begins with data:image/, got 'file:///etc/passwd'"):
+        parse_question(json.dumps(asked | {"image": "file:///etc/passwd"}).encode(), model.heads)
+    assert asking.max_body > live("BertForMaskedLM").max_body == MAX_BODY
+
+
+def _base64(path: Path) -> str:
+    return base64.b64encode(path.read_bytes()).decode()

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from threading import Thread
 from urllib.parse import urlencode
 
@@ -10,6 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from headcount.serve import LiveModel
+from tests import tiny_pictures
 
 pytestmark = pytest.mark.browser
 
@@ -216,3 +218,22 @@ def test_another_origins_page_neither_reads_nor_asks(
         thread.join()
     assert set(outcomes) <= {"blocked", "opaque 0"}
     assert len(asked) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*saw no image")
+def test_a_picture_is_chosen_and_looked_at(served: Served, page: Page, tmp_path: Path):
+    path = tiny_pictures.picture(tmp_path / "a.png")
+    page.goto(served(LiveModel(tiny_pictures.loaded("llava"))))
+    answered(page)
+    assert page.locator(".image-example").count() == 0
+    page.fill("#text", "what is the red dog ?")
+    page.set_input_files("#picture", path)
+    page.locator(".place-word", has_text="red").click()
+    expect(page.locator(".image-example [aria-live]")).to_contain_text("“red”:")
+    expect(page.locator("#predictions")).to_contain_text("First token of the reply")
+    page.click("#head-off")
+    expect(page.locator("#predictions")).to_contain_text("these gates")
+    expect(page.locator(".image-example [aria-live]")).to_contain_text("“red”:")
+    page.set_input_files("#picture", [])
+    expect(page.locator(".image-example")).to_have_count(0)

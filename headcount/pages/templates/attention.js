@@ -91,9 +91,18 @@ function showHead(head = looking.head) {
   document.getElementById("head-title").textContent = `${site.title}, layer ${layer}, head ${index}${NEXT[site.short] ? ": rows predict the next word" : ""}`;
   document.getElementById("head-strongest").textContent = strongest(site, weightsOf(head));
   const views = { lines: drawLines, matrix: drawMatrix };
-  document.getElementById("head-drawing").replaceChildren(views[looking.view](site, weightsOf(head)));
+  document.getElementById("head-drawing").replaceChildren(...overPicture(head), views[looking.view](site, weightsOf(head)));
   for (const button of document.querySelectorAll("[data-view]")) button.setAttribute("aria-pressed", String(button.dataset.view === looking.view));
   document.dispatchEvent(new CustomEvent("head", { detail: head }));
+}
+
+/** Where words look in the picture beside the text, if there is one; the word that was pressed stays chosen. */
+function overPicture(head) {
+  const [short, layer, index] = head.split(".");
+  const picture = looking.attention.picture;
+  if (picture?.site !== short) return [];
+  const last = picture.words.length - 1;
+  return [drawPlaces({ ...picture, ...picture.maps[layer][index], first: Math.min(looking.word ?? last, last), chosen: (word) => { looking.word = word; } })];
 }
 
 /** Frame every map by the root of its head's number, blue above 0 and orange below; null takes the frames away. */

@@ -16,14 +16,15 @@ function drawPlaces(example) {
   const at = ([left, top, right, bottom]) => ({ x: width * left, y: height * top, width: width * (right - left), height: height * (bottom - top) });
   const cells = parts.map((part, i) => s("rect", { class: "heat", ...at(part), onclick: () => showPart(i) }, s("title")));
   const frames = s("g", {});
+  const href = data.pictures?.[example.image] ?? example.image;
   const drawing = s(
     "svg", { class: "image", viewBox: `-2 -2 ${width + 4} ${height + 4}`, role: "img" },
-    s("image", { href: data.pictures[example.image], width, height, preserveAspectRatio: "none" }), ...cells, frames,
+    s("image", { href, width, height, preserveAspectRatio: "none" }), ...cells, frames,
   );
-  const plain = h("img", { class: "picture", src: data.pictures[example.image], alt: "the picture", width, height });
+  const plain = h("img", { class: "picture", src: href, alt: "the picture", width, height });
   const outside = h("p", { class: "hint", "aria-live": "polite" });
   const marked = new Set(arcs.map(([word]) => word));
-  const words = example.words.map((text, i) => h("button", { type: "button", class: marked.has(i) ? "place-word arc" : "place-word", onclick: () => showWord(i) }, text));
+  const words = example.words.map((text, i) => h("button", { type: "button", class: marked.has(i) ? "place-word arc" : "place-word", onclick: () => { showWord(i); example.chosen?.(i); } }, text));
   const outline = (chosen) => chosen.map((part) => s("rect", { class: "from", ...at(parts[part]) }));
   const tell = (text) => {
     outside.textContent = text;
@@ -55,7 +56,7 @@ function drawPlaces(example) {
     tell(`This part of the picture is looked at most by “${example.words[by.indexOf(top)]}”, with weight ${top.toFixed(2)}.`);
   }
   const most = example.words.map((_, word) => parts.reduce((sum, _, part) => sum + weight(word, part), 0));
-  showWord(arcs.length ? arcs[0][0] : most.indexOf(Math.max(...most)));
+  showWord(example.first ?? (arcs.length ? arcs[0][0] : most.indexOf(Math.max(...most))));
   return h(
     "div", { class: "image-example" }, h("div", { class: "pictures" }, drawing, plain), h("div", { class: "place-words" }, ...words), outside,
     h("p", { class: "hint" }, "Press a word to see where it looks, or a part of the picture to see which words look there."),

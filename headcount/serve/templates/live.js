@@ -6,10 +6,11 @@ const gates = new Map();  // gates other than 1
 let running = false;
 let again = false;
 let shape = "";
+let image = null;  // the picture in front of the text, as an address of its bytes
 
 /** The server's answer to a question about the text; throws its sentence. */
 async function answerOf(name, more) {
-  const asked = { text: field("text").value, second: field("second")?.value ?? null, gates: Object.fromEntries(gates), ...more };
+  const asked = { image, text: field("text").value, second: field("second")?.value ?? null, gates: Object.fromEntries(gates), ...more };
   let response = null;
   try {
     response = await fetch(name, { method: "POST", headers: { Authorization: `Bearer ${token}`, [data.own_header]: "1", "Content-Type": "application/json" }, body: JSON.stringify(asked) });
@@ -245,7 +246,21 @@ function readAddress() {
   Object.assign(explained, { target: kept.get("target"), against: kept.get("against"), text: null });
 }
 
+/** Read the chosen picture, and ask. */
+function readPicture(file) {
+  image = null;
+  explained.text = explained.target = explained.against = null;
+  if (!file) { ask(); return; }
+  if (file.size > data.max_picture) { complain(`Expected a picture of at most ${Math.floor(data.max_picture / 1e6)} MB, got ${(file.size / 1e6).toFixed(1)} MB. Make it smaller.`); return; }
+  const reader = new FileReader();
+  reader.addEventListener("load", () => { image = reader.result; ask(); });
+  reader.addEventListener("error", () => complain("Expected a file that can be read, got another. Choose the picture again."));
+  reader.readAsDataURL(file);
+}
+
 // What the reader does
+
+field("picture")?.addEventListener("change", (event) => readPicture(event.target.files[0]));
 
 let typing = 0;
 for (const name of ["text", "second"]) {

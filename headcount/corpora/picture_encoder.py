@@ -18,6 +18,7 @@ from dataclasses import replace
 from difflib import SequenceMatcher
 from functools import cache
 from itertools import accumulate
+from pathlib import Path
 from typing import Any, final
 
 import torch
@@ -321,14 +322,20 @@ def _size(shown: Shown, origin: str) -> tuple[int, int]:
         with warnings.catch_warnings(), Image.open(shown.path) as opened:
             warnings.simplefilter("ignore")  # about large ones, which are refused below
             (width, height), turned = opened.size, opened.getexif().get(_ORIENTATION, 1) > 4
+    except Image.DecompressionBombError as error:
+        raise _too_large(origin, "more", shown.path) from error
     except Exception as error:  # damaged files raise errors of many kinds
         refuse_picture(shown.path, error)
     if width * height > PIXELS:
-        raise CorpusError(
-            f"{origin}: expected pictures of at most {PIXELS:,} pixels, got {width:,} x "
-            f"{height:,}: {shown.path}. Make it smaller."
-        )
+        raise _too_large(origin, f"{width:,} x {height:,}", shown.path)
     return (height, width) if turned else (width, height)
+
+
+def _too_large(origin: str, got: str, path: Path) -> CorpusError:
+    return CorpusError(
+        f"{origin}: expected pictures of at most {PIXELS:,} pixels, got {got}: {path}. Make it "
+        "smaller."
+    )
 
 
 def _mark(processor: Any) -> str:

@@ -340,23 +340,28 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
         self, read: "Inputs[artifact.DenseAnalysis | None]", progress: Report
     ) -> "results.PruneRecord":
         """Prune, and write the folder; several processes share what is measured, one writes."""
+        analysis = read.more
+        roles = None if analysis is None else analysis.roles
+        settings = self.on.settings(artifact.state_of(self.out), progress, roles)
+        settings = replace(settings, neurons=self.budget.neurons)
+        stages = self.compensation.stages(mend=self.preset is None)
+        keep = self.budget.spec(self.on.site)
         if is_main_process():
             said = speed.limits(read.loaded).sentence(
                 self.budget.num_pruned(read.loaded.heads, self.on.site)
             )
-            print_lines([f"{capital(said)}.", *self._forecast(read)])
-        analysis = read.more
-        roles = None if analysis is None else analysis.roles
+            lines = [f"{capital(said)}."]
+            found = pruning.forecast(read.loaded, read.splits, self.chosen, keep, stages, settings)
+            if found is not None:
+                lines.append(found.sentence)
+            print_lines(lines)
         pruned = pruning.prune(
             read.loaded,
             read.splits,
             self.chosen,
-            keep=self.budget.spec(self.on.site),
-            compensation=self.compensation.stages(mend=self.preset is None),
-            settings=replace(
-                self.on.settings(artifact.state_of(self.out), progress, roles),
-                neurons=self.budget.neurons,
-            ),
+            keep=keep,
+            compensation=stages,
+            settings=settings,
             timing=self.timing.options() if self.timing.speed else None,
         )
         if not is_main_process():
@@ -373,21 +378,6 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
                 overwrite=artifact.may_replace(self.out),
                 progress=progress,
             )
-
-    def _forecast(self, read: "Inputs[artifact.DenseAnalysis | None]") -> Iterator[str]:
-        """How long it will take."""
-        if not self.budget.neurons:
-            limit, stages = self.budget.spec(self.on.site), self.compensation
-            found = pruning.forecast(
-                read.loaded,
-                read.splits,
-                self.chosen,
-                limit,
-                stages.stages(mend=self.preset is None),
-                self.on.calibration,
-            )
-            if found is not None:
-                yield found.sentence
 
     def show(
         self, read: "Inputs[artifact.DenseAnalysis | None]", found: "results.PruneRecord"

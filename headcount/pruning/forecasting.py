@@ -18,6 +18,7 @@ from headcount.core import InputError
 from headcount.models import Loaded
 from headcount.pruning.budget_spec import BudgetSpec
 from headcount.pruning.compensation import Compensation, race_passes
+from headcount.pruning.context import PruneSettings
 from headcount.pruning.methods.by_score import GRADIENTS
 from headcount.pruning.methods.method import Method
 from headcount.tap import evaluating, input_device
@@ -88,7 +89,7 @@ def forecast(
     method: Method,
     limit: BudgetSpec,
     stages: Compensation,
-    calibration: int,
+    settings: PruneSettings,
 ) -> Forecast | None:
     """The forecast of `prune` with these arguments; None for a task that makes its own batches.
 
@@ -98,12 +99,13 @@ def forecast(
         method: the method that chooses heads.
         limit: the budget.
         stages: the stages after the choice.
-        calibration: number of training examples for steps without training.
+        settings: whether neurons are pruned too, and the number of training examples for steps
+            without training.
 
     Raises:
         InputError: for texts that do not fit into memory.
     """
-    sample = drawn(splits.train, calibration)
+    sample = drawn(splits.train, settings.calibration)
     check_examples_fit(loaded, splits.dev, PROBED)
     try:
         seconds = _seconds_per_token(loaded, splits.dev)
@@ -112,14 +114,16 @@ def forecast(
     except InputError:
         return None
     heads = len(loaded.heads)
-    passes = method.passes(heads, heads - (limit.keep if isinstance(limit.keep, int) else 0))
+    passes: float | None = GRADIENTS  # of heads and neurons, once
+    if not settings.neurons:
+        passes = method.passes(heads, heads - (limit.keep if isinstance(limit.keep, int) else 0))
     choice = _trained(method.tuning) + (passes or 0) * of_sample
     is_mended = stages.fold or stages.rescale
     races = race_passes(stages, splits.dev)
     trained = _trained(stages.recovery)
     tokens: list[tuple[str, float, str]] = [
         ("dense model", of_dev + of_test, ""),
-        ("choosing heads", choice, ""),
+        ("choosing heads and neurons" if settings.neurons else "choosing heads", choice, ""),
         ("folding and rescaling", is_mended * (of_sample + races * of_dev), _SAVED),
         ("recovery", trained + bool(trained) * 2 * of_dev, ""),
         ("pruned model", of_dev + of_test, ""),
@@ -127,7 +131,10 @@ def forecast(
         ("certificate", FORMS * of_dev, ""),
     ]
     phases = (Phase(name, seconds * count, saved) for name, count, saved in tokens if count)
-    return Forecast((*phases,), (*_unknown(splits.dev, method, limit, passes),))
+    unknown = [*_unknown(splits.dev, method, limit, passes)]
+    if settings.neurons and limit.speedup is not None:
+        unknown.append("the timing of smaller models")
+    return Forecast((*phases,), (*unknown,))
 
 
 _SAVED = "--no-fold --no-rescale"

@@ -2,13 +2,14 @@
 
 import pytest
 
-from headcount.pruning import BudgetSpec, Compensation, Forecast, Phase, forecast
+from headcount.pruning import BudgetSpec, Compensation, Forecast, Phase, PruneSettings, forecast
 from headcount.pruning.methods.registry import method
 from headcount.tasks import TaskSplits
 from headcount.training import FinetuneConfig
 from tests.tasks.loaded import TASKS
 
 NONE = Compensation(fold=False, rescale=False)
+ALL = PruneSettings(calibration=10**6)
 
 
 def shares(found: Forecast | None) -> dict[str, float]:
@@ -22,7 +23,7 @@ def test_each_phase_takes_its_passes() -> None:
     """A gradient is three passes; seven ways and none are measured, on a set that is small."""
     loaded, task = TASKS["classes-bert"]()
     splits, half = TaskSplits(task, task), BudgetSpec(share=0.5)
-    given = (loaded, splits, method("gradient"), half, Compensation(), 10**6)
+    given = (loaded, splits, method("gradient"), half, Compensation(), ALL)
     assert shares(forecast(*given)) == pytest.approx(
         {
             "dense model": 1,
@@ -32,7 +33,7 @@ def test_each_phase_takes_its_passes() -> None:
             "certificate": 3,
         }
     )
-    tested = (loaded, TaskSplits(task, task, task), method("random"), half, NONE, 10**6)
+    tested = (loaded, TaskSplits(task, task, task), method("random"), half, NONE, ALL)
     assert shares(forecast(*tested)) == pytest.approx(
         {"dense model": 1, "pruned model": 1, "certificate": 1.5}
     )
@@ -43,7 +44,7 @@ def test_trainings_and_what_is_not_known() -> None:
     tuning = FinetuneConfig(updates=10, batch_tokens=200, distilled=0.5)
     stages = Compensation(fold=False, rescale=False, recovery=tuning)
     splits = TaskSplits(task, task)
-    found = forecast(loaded, splits, method("ablation"), BudgetSpec(max_drop=0.1), stages, 10**6)
+    found = forecast(loaded, splits, method("ablation"), BudgetSpec(max_drop=0.1), stages, ALL)
     assert found is not None and found.unknown == ("the search for the number of heads",)
     tokens, heads = int(task.length_N.sum()), len(loaded.heads)
     known = shares(found)
@@ -51,8 +52,18 @@ def test_trainings_and_what_is_not_known() -> None:
     assert known["control"] == pytest.approx(4 * 2000 / tokens)
     steps = -(-heads // max(1, round(0.1 * heads)))
     assert known["choosing heads"] == pytest.approx(heads / 2 * steps)
-    gates = forecast(loaded, splits, method("causal-gates"), BudgetSpec(keep=3), NONE, 10**6)
+    gates = forecast(loaded, splits, method("causal-gates"), BudgetSpec(keep=3), NONE, ALL)
     assert gates is not None and gates.unknown == ("choosing heads by causal-gates",)
+
+
+def test_heads_and_neurons_take_one_gradient() -> None:
+    """Whatever the method would take; the smaller models that are timed are not counted."""
+    loaded, task = TASKS["classes-bert"]()
+    both = PruneSettings(calibration=10**6, neurons=True)
+    given = (loaded, TaskSplits(task, task), method("ablation"), BudgetSpec(speedup=1.2), NONE)
+    found = forecast(*given, both)
+    assert shares(found)["choosing heads and neurons"] == pytest.approx(3)
+    assert found is not None and found.unknown[-1] == "the timing of smaller models"
 
 
 def test_the_sentence() -> None:

@@ -160,7 +160,7 @@ def test_reprs_fit_three_lines(
         "Plan": plan,
         "PruneRecord": record,
         "PruneSettings": PruneSettings(),
-        "Pruned": Pruned(plan, model, model, record, task),
+        "Pruned": Pruned(plan, model, model, model, record, task),
         "Role": Role("sink", "83 % of attention on the first token", 0.8),
         "Sentence": Sentence(TEXT),
         "Shown": Shown("x", "y" * 10**6),

@@ -202,7 +202,7 @@ def save_pruned(
         folder: the output folder.
         analysis: the dense model's analysis, to report which functions survive.
         files: files of the development set, for the certificate.
-        skills: names of skills that the dense and the pruned model are asked for, with needles in
+        skills: names of skills that the given and the pruned model are asked for, with needles in
             a sample of ours; causal language models only.
         arguments: arguments of the command, for the record; by default those of `prune`.
         overwrite: replace a pruned model in the folder.
@@ -242,7 +242,7 @@ def _asked(
     for name in names:
         try:
             found = kept_skills(
-                pruned.dense, pruned.compact, Corpus(SAMPLE), [name], progress=progress
+                pruned.given, pruned.compact, Corpus(SAMPLE), [name], progress=progress
             )
         except InputError as error:
             warning = f"the model was not asked for the skill {name}: {error}"

@@ -101,6 +101,8 @@ class Pruned:
 
     plan: Plan
     """Plan for the given model."""
+    given: Loaded
+    """The model that was given, which is unchanged."""
     dense: Loaded
     """The model with all its heads, whose weights compensate for the pruned heads."""
     compact: Loaded
@@ -229,7 +231,7 @@ class Pruning:
                 *losses_of(plan, loaded, self.context.roles, chosen.selection.scores),
             ),
         )
-        return Pruned(plan, done.loaded, smaller, record, self.dev)
+        return Pruned(plan, self.context.loaded, done.loaded, smaller, record, self.dev)
 
     def _check(self) -> None:
         """Raise the errors of impossible requests before time is spent on them."""

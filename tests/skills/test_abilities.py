@@ -1,26 +1,31 @@
 """What a smaller model can still do, on a model whose every head is known."""
 
 import re
+from copy import deepcopy
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import pytest
 import torch
 
-from headcount.artifact import skill_sentence
+from headcount.artifact import save_pruned, skill_sentence
 from headcount.artifact.card import head_card
+from headcount.artifact.making import heads_record
 from headcount.compaction import compact
 from headcount.core import InputError, Plan
 from headcount.corpora import Corpus
 from headcount.measures import RepeatedTokens
 from headcount.models import Loaded
+from headcount.pruning import Pruned
 from headcount.pruning.context import protected_heads
 from headcount.results import PruneRecord, SkillChange
 from headcount.skills import heads_with, kept_skills
 from headcount.skills.abilities import change_of
 from headcount.skills.measuring import LENGTH
 from headcount.skills.measuring import TEXTS as NUM_TEXTS
+from headcount.tasks import build
 from headcount.testing.skill_checks import copier, undirected
 from tests.testing.test_skills import COPYING, FEW, TEXTS
 
@@ -46,6 +51,24 @@ def test_a_skill_is_lost_with_one_of_its_heads() -> None:
             assert each.low <= each.after - each.before <= each.high
             assert each.after == each.before if is_kept else each.after < 0.7
     assert found[0].cases == 16 and found[1].cases == 20
+
+
+def test_a_pruned_model_is_compared_with_the_one_that_was_given(tmp_path: Path) -> None:
+    """Not with the one whose weights compensate: it was never meant to run with all its heads."""
+    given, kept = copier(), [head for head in copier().heads if str(head) not in COPYING[:4]]
+    plan, changed = Plan.keeping(given.heads, kept), deepcopy(given.model)
+    for layer in given.anatomy.layers:
+        weight = changed.get_submodule(layer.module).get_parameter("o_proj.weight")
+        for head in plan.pruned_heads(given.heads):
+            if head.layer == layer.layer:
+                weight.data[:, head.index * layer.head_dim : (head.index + 1) * layer.head_dim] = 0
+    dense = replace(given, model=changed)
+    small = replace(given, model=compact(dense, plan), inputs=None)
+    record = heads_record(given, plan, ())
+    pruned = Pruned(plan, given, dense, small, record, build("causal-lm", given, ["a dog"] * 2))
+    [found] = save_pruned(pruned, tmp_path / "out", skills=["induction"]).skills
+    assert found.before >= 0.9 and found.is_lost
+    assert kept_skills(dense, small, Corpus(TEXTS), ["induction"]) == (), "the other does nothing"
 
 
 def test_induction_is_the_share_of_repeated_tokens_that_are_the_likeliest() -> None:

@@ -218,8 +218,9 @@ def fold(
         sums: moments of the model over the data that gives the means.
         fed: feed-forward networks that the plan may name.
     """
-    model = copied(loaded.model)
-    for each in shrinking(loaded, plan, fed):
+    maps = [*shrinking(loaded, plan, fed)]
+    model = copied(loaded.model, [each.path for each in maps])
+    for each in maps:
         projection, mean_O = each.projection(model), sums[each.layer_id].mean_O
         lost_O = (mean_O * ~each.is_kept_O.to(mean_O.device)).to(projection.device)
         projection.add_bias(lost_O @ projection.weight_OM)
@@ -249,8 +250,9 @@ def rescale(
         fold: whether the bias absorbs a constant too.
         fed: feed-forward networks that the plan may name.
     """
-    model = copied(loaded.model)
-    for each in shrinking(loaded, plan, fed):
+    maps = [*shrinking(loaded, plan, fed)]
+    model = copied(loaded.model, [each.path for each in maps])
+    for each in maps:
         projection, moment = each.projection(model), sums[each.layer_id]
         old_OM, is_kept_O = projection.weight_OM, each.is_kept_O.to(projection.device)
         width = 1 if per == "dimension" else each.width

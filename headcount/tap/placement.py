@@ -15,7 +15,7 @@ only gated, each process gates its own. Gradients cross both ways: that of a par
 gradient, and that of the whole is put together of all parts.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import fields, is_dataclass, replace
@@ -142,11 +142,21 @@ def holder_of(model: nn.Module, name: str, parameter: nn.Parameter) -> nn.Parame
     return source
 
 
-def copied(model: PreTrainedModel) -> PreTrainedModel:
-    """A copy of a model; weights that accelerate holds are held once for both."""
+def copied(model: PreTrainedModel, changing: Collection[str] | None = None) -> PreTrainedModel:
+    """A copy of a model; weights that accelerate holds are held once for both.
+
+    Args:
+        model: the model.
+        changing: paths of the modules whose weights will change; all others are held once for
+            both. None copies all.
+    """
     maps = (_held(hook) for module in model.modules() for hook in _hooks(module))
     shared = {id(each): each for each in maps if each is not None}
-    copy = deepcopy(model, dict(shared))
+    once = dict[int, nn.Parameter]()
+    if changing is not None:
+        own = {id(p) for path in changing for p in model.get_submodule(path).parameters()}
+        once = {id(each): each for each in model.parameters() if id(each) not in own}
+    copy = deepcopy(model, shared | once)
     if shared:
         finalize(copy, lambda source: None, model)  # whose folder of weights goes with it
     return copy

@@ -4,6 +4,7 @@ import copy
 import json
 import math
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -118,6 +119,23 @@ def test_rescaling_is_the_least_squares_of_every_layer(per: Any, fold: bool) -> 
         errors = [(each - out_QM).square().sum().item() for each in (found_QM, best_QM + old.bias)]
         # A ridge keeps a map of few queries small.
         assert errors[0] == pytest.approx(errors[1], rel=0.1 if per == "map" else 2e-3, abs=1e-3)
+
+
+@pytest.mark.parametrize("how", [partial(rescale, per="map"), fold])
+def test_only_what_changes_is_held_twice(how: Any) -> None:
+    """All other weights are those of the given model, which stays as it was."""
+    loaded, task, plan = made("marian")
+    before = {name: each.clone() for name, each in loaded.model.state_dict().items()}
+    new = dict(how(loaded, plan, summed(loaded, task)).model.named_parameters())
+    written = {
+        each.output
+        for each in loaded.anatomy.layers
+        if len(plan.of_layer(loaded.heads, each.site, each.layer)) < each.num_heads
+    }
+    for name, old in loaded.model.named_parameters():
+        is_written = name.rpartition(".")[0] in written
+        assert (old is new[name]) is not is_written, name
+        torch.testing.assert_close(old.data, before[name], rtol=0, atol=0)
 
 
 def best_fit(

@@ -55,7 +55,7 @@ def test_plan_tables_record_and_document(llama: Path, tmp_path: Path) -> None:
     assert re.search(r"At [\d,]+ tokens the cache is \d+ % as large: [\d.]+ MB, not", document)
     assert "What the cache takes" in document
     assert "| 12 x needles | distance | 0 % |" in re.sub(" +", " ", document)
-    assert "| +0 | +0 |" in re.sub(" +", " ", document), "no interval of zero width"
+    assert "| 0 | 0 |" in re.sub(" +", " ", document), "no interval of zero width"
     renamed = {"distance": "retrieval"}
     judged = tuple(replace(row, plan=renamed.get(row.plan, row.plan)) for row in found.judged)
     other = replace(found, record=replace(found.record, score="retrieval"), judged=judged)

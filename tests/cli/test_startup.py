@@ -269,7 +269,7 @@ def test_options_of_prune_stand_in_boxes_by_what_is_asked(
         title.removesuffix(" options"): re.findall(r"^  (--[a-z][\w.-]+)", box, re.MULTILINE)
         for title, box in zip(parts[1::2], parts[2::2], strict=True)
     }
-    titles = ["positional arguments", "options", "budget", "task and data", "task and data.more"]
+    titles = ["positional arguments", "options", "budget", "task and data", "more"]
     assert list(found) == [*titles, "speed", "compensation", "analysis", "method"]
     assert found["options"][:2] == ["--out", "--method"] and len(found["options"]) < 9
     others = ["--latency", "--share", "--keep-cache", "--neurons"]

@@ -191,7 +191,7 @@ def test_the_card_never_shows_a_p_that_its_interval_contradicts() -> None:
     rows = [line.split("|") for line in text.splitlines() if line.startswith("| ")]
     p_of = {cells[1].strip(): cells[-2].strip() for cells in rows}
     assert (p_of["BLEU"], p_of["loss"]) == ("–", "0.040")
-    assert "p &lt; 0.05 where the interval leaves 0 out" in text
+    assert "it is below 0.05 where the interval leaves 0 out" in text
 
 
 def test_functions() -> None:

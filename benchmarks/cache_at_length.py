@@ -43,6 +43,7 @@ from headcount.cache import (
     Answered,
     AskedText,
     CacheOptions,
+    CachePlan,
     Question,
     Questions,
     answered,
@@ -143,7 +144,7 @@ class AtLength:
     def _answers(self) -> Iterator[tuple[str, Iterator[Answered]]]:
         usual, far = (self.scores(copies) for copies in (COPIES, self.length))
         random = np.random.default_rng(self.options.seed)
-        by_plan = {DENSE: [None]}
+        by_plan: dict[str, list[CachePlan | None]] = {DENSE: [None]}
         by_plan |= {"kvpress": [self.plan(usual)], "kvpress at length": [self.plan(far)]}
         by_plan[RANDOM] = [*random_plans(self.loaded, self.options)]
         for name, plans in by_plan.items():
@@ -171,7 +172,7 @@ class AtLength:
         texts = Hay(self.loaded, self.lines).windows(size, max(1, 8192 // size))
         return kvpress_scores(self.loaded, list(texts), copies=copies)
 
-    def plan(self, score_G: Float[np.ndarray, " group"]) -> Any:
+    def plan(self, score_G: Float[np.ndarray, " group"]) -> CachePlan:
         """The plan by which half of the groups stream."""
         return cut(self.loaded, score_G, self.options)
 
@@ -202,7 +203,7 @@ class AtLength:
         texts = only_needles(Questions(self.loaded, self.lines, options).all)
         tried = [self.tiers(score_G, *each) for each in BUDGETS if each[1] < self.length]
         losses = [
-            np.mean(self.once(f"tried {n}", partial(self.under, each, texts)).losses)
+            float(np.mean(self.once(f"tried {n}", partial(self.under, each, texts)).losses))
             for n, each in enumerate(tried)
         ]
         half = self.once("tried half", partial(answered, self.loaded, texts, self.plan(score_G)))

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import final
 
 from headcount import Corpus
+from headcount.analysis import confirm
 from headcount.corpora import Tree
-from headcount.results import confirm, read_run
+from headcount.results import read_run
 
 CLASSES = {tag: {tag} for tag in "NOUN PROPN VERB AUX ADJ ADV PRON NUM DET ADP".split()} | {
     "noun": {"NOUN", "PROPN"},

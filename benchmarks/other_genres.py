@@ -20,9 +20,10 @@ from scipy.stats import binomtest
 
 import headcount
 from headcount import Corpus
+from headcount.analysis import Claim, confirm
 from headcount.corpora import Link, Sentence
 from headcount.models import Loaded
-from headcount.results import Analysis, Claim, RelationResult, confirm, read_run
+from headcount.results import Analysis, RelationResult, read_run
 
 HEADER = """| found in | looked for in | certainty | found again | of | 95 % |
 |---|---|---|---:|---:|---|"""

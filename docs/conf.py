@@ -25,7 +25,7 @@ html_theme = "furo"
 html_title = "headcount"
 html_static_path, html_css_files = ["_static"], ["site.css"]
 html_show_copyright = False
-html_search_scorer = "search.js"
+html_search_scorer = str(Path(__file__).with_name("search.js"))
 myst_heading_anchors = 4
 
 default_role = "code"  # docstrings write `name` as Markdown does

@@ -129,8 +129,10 @@ class _Looks:
             queries[place] = number.get(word, -1)
         for n, place in enumerate(self._parts):
             keys[place] = n
-        both = (torch.tensor([each], device=value_BHKD.device) for each in (queries, keys))
-        self._map = GroupedMap(*both, value_BHKD.shape[1], torch.float32)
+        query_BQ, key_BK = (
+            torch.tensor([each], device=value_BHKD.device) for each in (queries, keys)
+        )
+        self._map = GroupedMap(query_BQ, key_BK, value_BHKD.shape[1], torch.float32)
 
     def block(self, block: Block) -> None:
         """Add a block."""

@@ -61,11 +61,11 @@ class Analyze(
     """Read source and target as one input, as BERT reads GLUE's pairs; not for encoder-decoders."""
     links: tuple[str, ...] = ()
     """Relations of your own between words: names of plug-ins' relations, or misc.KEY for numbers of
-    words in column 10 of a treebank (KEY=3 or KEY=3,5). A field links of .jsonl is read anyway."""
+    words in column 10 of a treebank (KEY=3 or KEY=3,5). A field links of .jsonl is always read."""
     measures: tuple[str, ...] = ()
-    """Measures of plug-ins to take, too, by their names."""
+    """Names of plug-ins' measures to take as well."""
     traits: tuple[str, ...] = ()
-    """Traits of plug-ins to test, too, by their names."""
+    """Names of plug-ins' traits to test as well."""
     limit: int | None = None
     """Largest number of sentences or images to read; all by default."""
     stream: bool = False

@@ -40,8 +40,8 @@ class Options:
     """Read sentences that are too long for the model in windows that overlap by half, instead of
     truncating them; not for encoder-decoders."""
     window: int | None = None
-    """The same, with windows of this number of tokens, special ones included; without it they are
-    as long as the model takes."""
+    """Length of these windows in tokens, special ones included (--windows is implied); by default
+    as many as the model takes."""
     language: str | None = None
     """Language spoken in recordings, for multilingual Whispers; by default the model's own setting,
     or what it hears."""

@@ -82,8 +82,8 @@ def _about(record: PruneRecord) -> Iterator[Block]:
         )
     yield Text(
         f"{made}. In the lines above, folder is the path of this folder; headcount.load reads it, "
-        "too. The certificate says that these files compute what was measured; how good that is, "
-        "the score says."
+        "too. The certificate shows that these files compute what was measured, and the score how "
+        "good that is."
     )
 
 

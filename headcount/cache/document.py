@@ -48,13 +48,13 @@ def cache_document(found: PlannedCache) -> Document:
             Text(_chosen(found)),
             Heading("What is answered under the plan"),
             Text(
-                "Needles are facts in long texts, where a streaming group does not keep them, of "
-                "other kinds and in other texts than those that score groups. A needle is found if "
-                "every token of the answer is the likeliest. The next sentence is one of four, "
+                "Needles are facts hidden in long texts, at places that a streaming group does not "
+                "keep. Their kinds and texts played no part in scoring groups. A needle is found "
+                "if every token of the answer is the likeliest. The next sentence is one of four, "
                 "25 % by chance. The loss is that of the right answer, per token. Intervals are "
                 "95 %, over texts; those of random plans also cover the draw of plans. Differences "
-                "are paired, in percentage points; one without an interval is the same in every "
-                "text."
+                "are paired, in percentage points; a difference without an interval is the same in "
+                "every text."
             ),
             _answers(found, None, "What is answered under plans"),
             *(
@@ -86,7 +86,7 @@ def _chosen(found: PlannedCache) -> str:
     streaming = sum(not row.full for row in found.groups)
     which = "drawn at random"
     if record.score != RANDOM:
-        which = f"those with the lowest score {record.score}, at most {record.cut:.2g}"
+        which = f"those with the lowest {record.score} score, at most {record.cut:.2g}"
     scored = ""
     if record.asked is not None:
         scored = f" Retrieval is scored on the {record.found} of {record.asked} needles it found."
@@ -203,9 +203,10 @@ def _verdict(found: PlannedCache) -> str:
     )
     if not dense.right:
         return f"{whole}, so needles can't judge the plan; next sentences may."
+    by, _, within = _signed(plan, "against_dense").partition(" ")
     under = (
-        f"{whole} and {percent(plan.right)} under the plan, a difference in percentage points of "
-        f"{_signed(plan, 'against_dense')}.{_fewer(found, plan)}"
+        f"{whole} and {percent(plan.right)} under the plan, a change of "
+        f"{' '.join(filter(None, [by, 'percentage points', within]))}.{_fewer(found, plan)}"
     )
     if plan is random or few_draws(found.record.draws):
         return under

@@ -154,12 +154,12 @@ class CacheOptions:
     """Share of the key/value groups that keep the first and the last tokens only; 0.5 if no other
     budget is given."""
     bytes: str | None = None
-    """Largest share of the whole cache's bytes, such as 60%, at 8,000 tokens or as many as the
-    model takes: as few groups stream as this needs."""
+    """Let as few groups stream as make the cache at most this large, such as 60% of its bytes at
+    8,000 tokens, or as many as the model takes."""
     max_drop: str | None = None
-    """Largest drop of the share of needles that are found, such as 2% (points), by the upper end of
-    its 95 % interval: as many groups stream as this allows, found by bisection on needles in the
-    texts that score groups."""
+    """Let as many groups stream as lose at most this share of needles, such as 2% (points), by the
+    upper end of the 95 % interval; found by bisection, on needles in the texts that score
+    groups."""
     score: ScoreName = "kvpress"
     """Score that chooses the groups with all tokens: kvpress's estimate of the weight of far
     keys, retrieval of needles, answers to needles in other words, distance of their output, the

@@ -139,7 +139,7 @@ class Questions:
         if (drawn := sum(len(text.ids) for text in self.all)) > self.hay.size:
             texts = f"{amount(len(self.all), 'text')} of {amount(drawn, 'token')} in all"
             yield (
-                f"{texts} are drawn from {self.hay.size:,}, so that they share sentences and "
+                f"{texts} are drawn from only {self.hay.size:,}, so they share sentences, and "
                 "intervals over texts are too narrow. Give longer texts"
             )
 

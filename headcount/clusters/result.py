@@ -103,8 +103,8 @@ class ClusterOptions:
     """Read sentences that are too long for the model in windows that overlap by half, instead of
     truncating them; not for encoder-decoders."""
     window: int | None = None
-    """The same, with windows of this number of tokens, special ones included; without it they are
-    as long as the model takes."""
+    """Length of these windows in tokens, special ones included (--windows is implied); by default
+    as many as the model takes."""
     max_tokens: Count = MAX_TOKENS
     """Number of padded tokens in a batch; lower it if memory runs out."""
     max_weights: Count = 32_000_000

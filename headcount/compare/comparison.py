@@ -300,9 +300,10 @@ class Comparison:
                 "compared head by head."
             )
         same, total = len(self.same), self.num_heads[0]
+        share, chance = numbers.percent(same / total), numbers.percent(self.chance)
         return (
             f"{numbers.count(same)} of {numbers.of(total, 'head', 'heads')} do the same in both "
-            f"({numbers.percent(same / total)}; {numbers.percent(self.chance)} would by chance)."
+            f"({share}; by chance it would be {chance})."
         )
 
 

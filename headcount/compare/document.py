@@ -236,8 +236,8 @@ def _kinds(one: Analysis, other: Analysis, found: Comparison, names: Names) -> I
 
 def _relations(pairs: tuple[RelationPair, ...], names: Names) -> Iterator[Block]:
     yield Text(
-        "For each relation the head that one half of the corpus chose, measured on the other "
-        "half, and the share that the best fixed position or the head’s own positions explain."
+        "For each relation, one half of the corpus chose the head, and the other half measured "
+        "it. Position is the share that the best fixed position, or the head’s own ones, explain."
     )
     yield Chart("relation_shares", "Relations in both runs", lambda: relation_shares(pairs, names))
     each = ("head", "share (90 % interval)", "position")

@@ -56,7 +56,7 @@ class Explain(CorpusArguments, BesideCommand["explanation.Explained"]):
     scores: Path | None = None
     """Folder of `headcount importance` on other prompts: its scores choose circuits, too."""
     elsewhere: str | None = None
-    """Prompts of other templates, or ours by name, on which the stable circuit is measured, too."""
+    """Prompts of other templates, or ours by name, to measure the stable circuit on as well."""
     latex: bool = False
     """Print a row of a LaTeX table for each ranking of a circuit: heads that keep 80 %, CPR,
     CMD."""

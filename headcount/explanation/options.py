@@ -33,7 +33,7 @@ class ExplainOptions:
     """
 
     first: bool = False
-    """Read the first token of a target of several tokens, in place of their joint probability."""
+    """Explain only the first token of a target that has several, not their joint probability."""
     chat: bool = False
     """Write prompts as a user's message in the model's chat template."""
     template: tuple[str, ...] = ()
@@ -57,11 +57,10 @@ class ExplainOptions:
     together: tuple[int, ...] = (1, 3, 5, 10)
     """Numbers of the best heads that are replaced together."""
     reasons: Annotated[int, at_least(0)] = 5
-    """Number of best heads whose looks are traced to what wrote their queries and keys; 0 for
-    none."""
+    """Number of best heads for which to trace why they look where they look; 0 for none."""
     backups: Annotated[int, at_least(0)] = 0
-    """Number of best heads for which to find heads that make up for them; each of them costs a
-    row of the batch for every other head."""
+    """Number of best heads for which to find the heads that make up for them; each takes a pass
+    with a row for every other head."""
     circuit: bool = False
     """Find the smallest sets of heads that keep the prediction; needs several prompts."""
     others: tuple[str, ...] = ()

@@ -34,8 +34,8 @@ class CausalGatesOptions:
     """How gates are trained."""
 
     starts: int = 2
-    """Causal gates: number of sets of gates that are trained on each half of the examples, all in
-    one batch, from other random gates."""
+    """Causal gates: number of sets of gates to train on each half of the examples, each from a
+    random start of its own."""
     updates: int = 200
     """Causal gates: number of updates in each of the three stages."""
     update_examples: int = 16
@@ -76,12 +76,12 @@ class AblationOptions:
     layers: bool = True
     """Ablation: ablate whole layers and whole sites."""
     one_left: bool = True
-    """Ablation: ablate all heads of a layer but one."""
+    """Ablation: test layers with only one head left."""
     score_test: ScoreTest = "randomization"
     """Ablation: test of a score's change; sacrebleu is sacreBLEU's bootstrap, without intervals."""
     samples: int | None = None
-    """Ablation: swaps or bootstrap resamples; by default as many as the number of heads needs, and
-    at least 10000 swaps, or 1000 for Spearman's correlation and perplexity."""
+    """Ablation: number of swaps or bootstrap resamples; by default 100 for each head, and at least
+    10000 swaps, or 1000 for Spearman's correlation and perplexity."""
     seed: int = 0
     """Seed of the bootstrap; the command also draws masks for masked language modelling with it."""
 

@@ -211,7 +211,7 @@ def kinds_sentence(found: Iterable[Leading | None]) -> str:
         some = num_borderline(each for each in leads if each.kind.key == kind.key)
         note = f" ({numbers.count(some)} borderline)" if some else ""
         clauses.append(f"{numbers.count(number)} {kind.one if number == 1 else kind.many}{note}")
-    title = "By main role or tendency, " if len(named) < len(ranked) else ""
+    title = "Counted by main role or tendency, " if len(named) < len(ranked) else ""
     return f"{title}{numbers.listed(clauses)}"
 
 

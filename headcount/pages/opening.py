@@ -50,7 +50,7 @@ def leaders(run: Analysis, found: Found) -> str:
     roles = {head: each for head, each in leads.items() if each.verdict == "role"}
     chosen = roles or leads
     kinds = [kind for kind, _ in _most_telling(chosen)]
-    named = numbers.listed([_named(kind, chosen, bool(roles)) for kind in kinds[:KINDS]])
+    named = "; ".join(_named(kind, chosen, bool(roles)) for kind in kinds[:KINDS])
     where, many = texts_of(run.record), with_role([*found.values()])
     many = f"In {where}, {first_lower(many)}" if where else many
     return f"{named}. {many}{_most_frequent(roles, kinds[:KINDS])}."
@@ -191,10 +191,10 @@ def next_steps(run: Analysis, found: Found, given: Given) -> tuple[str, ...]:
     model, out = shlex.quote(given.model), shlex.quote(given.out)
     if inputs is SOUND:
         said = f"`headcount align {model} SOUND --out WORDS`"
-        steps.append(f"Words: {said} shows which heads follow the sound.")
+        steps.append(f"{said} shows which heads follow the sound.")
     if run.importance is None:
         what = f"{model} --task {_task(run)} --data FILE --out {out}"
-        steps.append(f"A task: `headcount importance {what}` shows which heads matter.")
+        steps.append(f"`headcount importance {what}` shows which heads matter.")
     steps += (each.step(run, given) for each in page_parts())
     return tuple(filter(None, steps))
 
@@ -302,8 +302,8 @@ def nearest(run: Analysis, role: str) -> str | None:
     if best is None:
         return None
     if not any(trait.is_beyond_chance for trait in tested):
-        return f"No head is {role}: none is clearly beyond chance."
-    return f"No head is {role}. The nearest is {best.head}: it {finding(best)}."
+        return f"No head has the role {role}; none is clearly beyond chance."
+    return f"No head has the role {role}. The nearest is {best.head}: it {finding(best)}."
 
 
 def story(run: Analysis, given: Given | None = None) -> list[str]:
@@ -321,7 +321,7 @@ def story(run: Analysis, given: Given | None = None) -> list[str]:
     first = opening(run, found, given)
     having = {name for row in run.rows for name in row.roles}
     lines: list[str | None] = [first.headline, *(text for _, text in first.answers)]
-    lines += [f"Start with {start.head}: it {start.why}." for start in starts(run, found)]
+    lines += [f"Start with {start.head}. It {start.why}." for start in starts(run, found)]
     papers = [role for role in run.record.inputs.roles if ROLES[role].source.startswith(VOITA)]
     lines += [nearest(run, role) for role in papers if role not in having]
     if first.steps:

@@ -135,8 +135,8 @@ class _CurvePart(PagePart):
         keep = [len(run.rows) * quarter // 4 for quarter in (3, 2, 1)]
         curve = curve_command(given.model, on, keep, f"{given.out}/curve")
         return (
-            f"A curve: `{curve}` shows how many heads can be pruned. `headcount report "
-            f"{shlex.quote(given.out)}` adds it here."
+            f"`{curve}` shows how many heads can be pruned. "
+            f"`headcount report {shlex.quote(given.out)}` adds it here."
         )
 
     def drawn(self, result: object) -> Document | None:

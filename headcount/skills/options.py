@@ -45,7 +45,7 @@ class SkillOptions:
     skills: tuple[str, ...] = ()
     """Skills of plug-ins to measure beside ours, by name."""
     removed: tuple[int, ...] = ()
-    """Numbers of best heads that are removed together; 5 heads and 5 % of the heads by default."""
+    """How many of the best heads to remove together; by default 5, and 5 % of the heads."""
     replace: tuple[Value, ...] = get_args(Value)
     """What takes the place of removed heads: zero, their mean output over the texts, or both, one
     after the other."""
@@ -53,11 +53,10 @@ class SkillOptions:
     """Number of needles, and of few-shot prompts, that are asked again without each set of heads;
     more give narrower intervals, in proportion to the time."""
     apart: float = 0.0
-    """Share of the heads, the best by the other score, that are left where the best by one are
-    removed: 0.02 as in Yin and Steinhardt (2025); by default heads that are among both are
-    removed."""
+    """Keep this share of the heads, the best by the other score, when the best by one are removed:
+    0.02 as in Yin and Steinhardt (2025); by default heads that are among both are removed."""
     draws: int = 3
-    """Number of sets of random other heads that are removed beside them."""
+    """Number of sets of random other heads to remove for comparison."""
     first: str | None = None
     """Token in front of repeated random tokens; by default what the tokenizer puts in front of a
     text, or its BOS token."""

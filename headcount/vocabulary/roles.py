@@ -272,11 +272,11 @@ class Thresholds:
     test_cases: int = 100
     """Least number of cases of a test, in the tested half of the corpus."""
     test_sentences: int = 10
-    """Least number of units (texts, or segments of long texts) that have these cases."""
+    """Least number of texts, or of segments of long texts, that these cases come from."""
     test_alpha: float = 0.05
     """Largest p, after Holm's correction, of a role or a tendency."""
     tendency_strength: float = 0.05
-    """Least strength of a tendency: with thousands of sentences, 0.01 passes the test."""
+    """Least strength of a tendency; on thousands of sentences the test alone passes 0.01."""
 
     def __post_init__(self) -> None:
         """Check that the thresholds are finite, so that a record can hold them.

@@ -16,7 +16,7 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     status, output, errors = headcount("demo", "--out", tmp_path / "demo")
     assert status == 0, errors
     assert "of 144 heads" in output.splitlines()[0] and "Start with " in output
-    assert "No head is positional" in output and "No head is rare" in output
+    assert "No head has the role positional" in output and "No head has the role rare" in output
     assert "without any decoder attention to the encoder" in output
     assert "108 of 144 heads were pruned, chosen by fisher" in output, "the smaller model"
     record = json.loads((tmp_path / "demo" / "importance.json").read_text(encoding="utf-8"))

@@ -76,7 +76,7 @@ def test_headline_names_the_most_telling_kinds_first_and_a_sink_last():
     """Syntax and induction come before kinds of more heads; the rest is said to be left out."""
     kinds = ("next", "self", "previous", "previous", "induction", "separator", "first", "first")
     assert _headline(*((kind, "role") for kind in kinds)) == (
-        "All 8 heads have a role. By main role or tendency, 1 looks at the token after an "
+        "All 8 heads have a role. Counted by main role or tendency, 1 looks at the token after an "
         "earlier copy, 2 look at the previous token, 1 looks at the next token and 2 look at the "
         "first token."
     )
@@ -189,7 +189,7 @@ def test_not_a_number_is_a_dash_and_null():
 def test_the_clearest_heads_of_two_kinds_are_named_before_heads_are_counted():
     kinds = ("first", "first", "previous", "previous", "induction", "first", "first")
     assert _leaders(*((kind, "role") for kind in kinds), None) == (
-        "enc.0.4 looks at the token after an earlier copy and enc.0.2 and enc.0.3 look at the "
+        "enc.0.4 looks at the token after an earlier copy; enc.0.2 and enc.0.3 look at the "
         "previous token. 7 of 8 heads have a role; 4 of them look at the first token."
     )
     assert _leaders(("first", "role"), ("previous", "tendency"), None) == (
@@ -199,7 +199,7 @@ def test_the_clearest_heads_of_two_kinds_are_named_before_heads_are_counted():
 
 def test_heads_with_a_tendency_are_named_if_none_has_a_role():
     assert _leaders(BEFORE, BEFORE, ("self", "tendency"), None) == (
-        "enc.0.0 and enc.0.1 tend to look at the previous token and enc.0.2 tends to look at the "
+        "enc.0.0 and enc.0.1 tend to look at the previous token; enc.0.2 tends to look at the "
         "token itself. None of the 4 heads has a role."
     )
     assert _leaders(None, None) == "None of the 2 heads shows a role or tendency."

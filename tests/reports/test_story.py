@@ -33,7 +33,7 @@ def test_opening_then_starts_then_what_would_show_more(tmp_path: Path) -> None:
     assert lines[3].startswith(f"Without {first.head}, ") and "heads matter" in lines[3]
     assert not view.opening.num_above
     for start in view.starts:
-        assert f"Start with {start.head}: it {start.why}." in lines
+        assert f"Start with {start.head}. It {start.why}." in lines
 
 
 def test_the_next_command_names_the_model_the_task_and_the_folder(tmp_path: Path) -> None:
@@ -85,10 +85,10 @@ def test_a_role_that_no_head_has_is_reported_with_the_nearest_head(profiled: Pat
         roles={row.head: () for row in heads},
         traits={**run.traits, head: tuple(chosen)},
     )
-    (line,) = [each for each in story(without) if each.startswith("No head is rare")]
+    (line,) = [each for each in story(without) if each.startswith("No head has the role rare")]
     assert line.replace("\u202f", " ") == (
-        f"No head is rare. The nearest is {head}: it looks at the two rarest tokens in 31 % of "
-        "cases; by chance it would be 25 %."
+        f"No head has the role rare. The nearest is {head}: it looks at the two rarest tokens in "
+        "31 % of cases; by chance it would be 25 %."
     )
     assert not [each for each in story(changed(without, traits=None)) if "nearest" in each]
 

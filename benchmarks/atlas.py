@@ -116,7 +116,7 @@ WORTH = ("--methods", "gradient", "ablation", "--no-one-left")
 CAUSAL = ("importance", "--task", "causal-lm", "--data", "ewt.txt", "--limit", "40", *WORTH)
 TRANSLATION = ("importance", "--task", "translation", "--data", "pairs.tsv", *WORTH)
 MASKED = ("importance", "--task", "masked-lm", "--data", "reactions.txt", "--limit", "40", *WORTH)
-HEARD = ("importance", "--task", "transcription", *WORTH)
+HEARD = ("importance", "--task", "transcription", "--limit", "12", *WORTH)
 ALIKE = (
     *("importance", "--task", "similarity", "--data", "pairs.csv", "--limit", "100", *WORTH),
     *("--columns", "sentence1=0", "sentence2=1", "score=2"),

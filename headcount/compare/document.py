@@ -48,12 +48,22 @@ from headcount.pages import (
     leading,
     legend_patches,
 )
-from headcount.results import Analysis, TraitStrength
+from headcount.results import Analysis, Signature, TraitStrength
 from headcount.statistics import ALPHA
 from headcount.vocabulary import TRAITS, TraitEntry, relation_words
 
 PAIRING = {True: "across layers", False: "within layers"}
 """Names of both ways to pair heads, by whether layers may differ."""
+
+
+def _why(matching: Matching) -> str:
+    """Why heads are not paired by their numbers; nothing for two runs of one model.
+
+    >>> _why(Matching(runs=("a", "b"), signatures=("revision:1", "revision:1"), draws=1, sites=()))
+    ''
+    """
+    one, other = (Signature.parse(each).revision for each in matching.signatures)
+    return "" if one == other else ", since models that were trained apart number them by chance"
 
 
 def matching_document(matching: Matching) -> Document:
@@ -63,7 +73,7 @@ def matching_document(matching: Matching) -> Document:
         (
             Text(
                 "Heads are paired by their profiles (least sum of distances between standardised "
-                "traits), since models that were trained apart number their heads by chance. "
+                f"traits){_why(matching)}. "
                 "Correlations are rank correlations over pairs, of numbers that did not choose the "
                 "pairs: traits over pairs chosen by the traits of other roles, and columns of the "
                 "head table. Random pairs are drawn within the site. Same layers shuffles the "

@@ -160,6 +160,7 @@ from .progress import Steps as Steps
 from .progress import Stopwatch as Stopwatch
 from .progress import accepting as accepting
 from .progress import check_accepted as check_accepted
+from .progress import in_words as in_words
 from .progress import paced as paced
 from .progress import silent as silent
 from .progress import silent_steps as silent_steps

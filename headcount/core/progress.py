@@ -195,19 +195,19 @@ def _judge(seconds: float, total: int, what: str) -> None:
     if seconds > DAY:
         check_accepted(
             f"Expected work of at most a day, but {total:,} {what} would take about "
-            f"{_in_words(seconds)}",
+            f"{in_words(seconds)}",
             "Ask for fewer",
         )
     if seconds > LONG:
         warnings.warn(
-            f"{total:,} {what} will take about {_in_words(seconds)}", LongRunWarning, stacklevel=2
+            f"{total:,} {what} will take about {in_words(seconds)}", LongRunWarning, stacklevel=2
         )
 
 
-def _in_words(seconds: float) -> str:
+def in_words(seconds: float) -> str:
     """A time in words, rounded.
 
-    >>> _in_words(900.0), _in_words(7_300.0), _in_words(864_000.0)
+    >>> in_words(900.0), in_words(7_300.0), in_words(864_000.0)
     ('15 minutes', '2 hours', '10 days')
     """
     unit, size = next(

@@ -17,6 +17,7 @@ from .effects import Direct as Direct
 from .effects import Effect as Effect
 from .effects import Replacement as Replacement
 from .explaining import explain as explain
+from .forecasting import forecast as forecast
 from .options import ExplainOptions as ExplainOptions
 from .page import show_explained as show_explained
 from .plan import Plan as Plan

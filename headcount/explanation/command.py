@@ -17,7 +17,7 @@ from headcount.commands import (
     given,
     print_lines,
 )
-from headcount.core import Document, Head, InputError
+from headcount.core import Document, Head, InputError, is_alone
 from headcount.corpora import Corpus, ReadAs, named_columns
 from headcount.explanation.effects import EFFECTS
 from headcount.explanation.options import ExplainOptions
@@ -163,7 +163,9 @@ class Explain(CorpusArguments, BesideCommand["explanation.Explained"]):
         self.ranked  # noqa: B018
 
     def measure(self, read: "models.Loaded", progress: Report) -> "explanation.Explained":
-        """Attribute, replace heads alone and together."""
+        """Attribute, replace heads alone and together; how long circuits take is said before."""
+        if self.how.circuit and is_alone():
+            print_lines(filter(None, [explanation.forecast(read, self.asked, self.how)]))
         return explanation.explain(
             read,
             self.asked,

@@ -48,6 +48,7 @@ from headcount.explanation.prompt_runs import known
 from headcount.explanation.prompts import Prompt, prompts_of
 from headcount.explanation.reader import Reader
 from headcount.explanation.reason_rows import looks_of
+from headcount.explanation.refined import refined
 from headcount.explanation.result import (
     UNLIKELY,
     EffectRow,
@@ -217,7 +218,8 @@ def _explained(
         positions_of(plan, singles.best(HEADS), progress),
     )
     if ends:
-        ranked = [*rankings(singles, given), *learned(ends[0], progress)]
+        taught = learned(ends[0], progress)
+        ranked = [*rankings(singles, given), *taught, *refined(singles, taught, ends[0], progress)]
         curves = curves_of(ends, ranked, progress)
         found = _with_circuits(found, ends, singles, curves, elsewhere)
         looks, reasons = looks_of(plan, _of_circuit(found), progress)
@@ -324,8 +326,9 @@ def _signed(
         "circuit": options.circuit or None,
         "others": ",".join(options.others) or None,
         "scores": short_hash(given, 8) if scores else None,
-        "steps": options.steps or None,
-        "learners": options.learners if options.steps else None,
+        "steps": options.learning or None,
+        "learners": options.learners if options.learning else None,
+        "exact": options.refining or None,
         "draws": options.draws,
         "at": options.at,
         "query": options.query,

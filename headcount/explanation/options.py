@@ -17,6 +17,8 @@ from headcount.core import (
 from headcount.corpora import check_template
 from headcount.explanation.effects import EFFECTS
 
+STEPS, EXACT = 120, 30
+"""By default, for a circuit: steps of learning, and heads of either ranking with exact effects."""
 LAST = "last"
 """What stands for the tokens where the prediction is made."""
 OTHERS = ("second", "mean", "zero", "resample")
@@ -67,11 +69,14 @@ class ExplainOptions:
     """What the heads outside a circuit output: second (their outputs in the second prompt),
     mean, zero, resample (their outputs in other prompts); by default second, if there is one,
     and mean."""
-    steps: Annotated[int, at_least(0)] = 0
+    steps: Annotated[int | None, at_least(0)] = None
     """Steps in which each half of the prompts learns a nested ranking of the heads for circuits
-    (Matryoshka attribution; 500 in its paper); none by default."""
+    (Matryoshka attribution; 500 in its paper); by default 120 for a circuit without --effects."""
     learners: Count = 1
     """Number of learners of this ranking, which share batches; scores are their mean."""
+    exact: Annotated[int | None, at_least(0)] = None
+    """Number of best heads by the first effect, and by the learned ranking, that are replaced one
+    by one to rank them again for circuits; by default 30 for a circuit without --effects."""
     draws: int = 3
     """Number of sets of random heads beside the best ones."""
     seed: Seed = 0
@@ -104,11 +109,12 @@ class ExplainOptions:
             )
         for name in self.others:
             check_known("an output of other heads", name, (*OTHERS, *EFFECTS), "(one of {})")
-        if self.steps and not self.circuit:
-            raise InputError(
-                f"Expected a circuit, for which a ranking is learned, got --steps {self.steps} "
-                "without one. Add --circuit, or leave --steps out."
-            )
+        for name, number in {"steps": self.steps, "exact": self.exact}.items():
+            if number and not self.circuit:
+                raise InputError(
+                    f"Expected a circuit, for which heads are ranked, got --{name} {number} "
+                    f"without one. Add --circuit, or leave --{name} out."
+                )
         if self.others and not self.circuit:
             raise InputError(
                 f"Expected a circuit, outside which heads give something else, got --others "
@@ -119,3 +125,17 @@ class ExplainOptions:
                 "Expected numbers of heads and of draws of at least 1, got "
                 f"{self.together} and {self.draws}. Leave them out for the defaults."
             )
+
+    @property
+    def learning(self) -> int:
+        """Steps of learning."""
+        return self._of_circuit(self.steps, STEPS)
+
+    @property
+    def refining(self) -> int:
+        """Number of best heads of a ranking whose effects are measured one by one."""
+        return self._of_circuit(self.exact, EXACT)
+
+    def _of_circuit(self, asked: int | None, usual: int) -> int:
+        """What was asked for, or else what is usual for a circuit without effects."""
+        return asked if asked is not None else usual * (self.circuit and not self.effects)

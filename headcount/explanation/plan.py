@@ -12,7 +12,14 @@ from headcount.explanation.attribution import Attribution
 from headcount.explanation.blocks import Blocks
 from headcount.explanation.changes import Outputs
 from headcount.explanation.circuit_rows import SIGNED, Order
-from headcount.explanation.effects import EFFECTS, Direct, Effect, Replacement
+from headcount.explanation.effects import (
+    EFFECTS,
+    Direct,
+    Effect,
+    Estimate,
+    Gradient,
+    Replacement,
+)
 from headcount.explanation.options import ExplainOptions
 from headcount.explanation.prompt_runs import PromptRuns, mean_outputs
 from headcount.explanation.result import SPLIT_FROM, EffectRow, LayersRow, PromptRow
@@ -115,6 +122,8 @@ def _heads(loaded: Loaded, options: ExplainOptions) -> list[Head]:
 def _effects(loaded: Loaded, cases: Sequence[Case], options: ExplainOptions) -> list[Effect]:
     """The effects to measure; by default those that need nothing that a prompt lacks.
 
+    For a circuit, that is the cheapest one by default.
+
     Raises:
         InputError: if one was asked for that needs what a prompt lacks.
     """
@@ -123,6 +132,8 @@ def _effects(loaded: Loaded, cases: Sequence[Case], options: ExplainOptions) -> 
     _check_needs(named, cases)
     lacking = {*_lacking(loaded, cases)}
     wanted = named or [each for each in EFFECTS.usable() if each.by_default]
+    if options.circuit and not named:  # others would cost more than the circuits
+        wanted = [Gradient if "second" in lacking else Estimate]
     return [each() for each in wanted if not each.needs & lacking]
 
 

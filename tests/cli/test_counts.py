@@ -223,6 +223,7 @@ NO_COUNTS = {
         *(
             "ExplainOptions.together",
             "ExplainOptions.reasons",
+            "ExplainOptions.exact",
             "ExplainOptions.backups",
             "*.ranks",
             "EvolutionOptions.nearest",

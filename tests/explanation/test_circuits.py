@@ -4,7 +4,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from itertools import permutations
+from itertools import count, permutations
 from math import isnan
 from pathlib import Path
 from typing import Any
@@ -13,20 +13,25 @@ import numpy as np
 import pytest
 import torch
 
-from headcount.core import Head, InputError
+from headcount.core import Head, InputError, silent
 from headcount.explanation import (
     ORDERS,
     SIGNED,
     AreaRow,
     Explained,
     ExplainOptions,
+    Plan,
     Prompt,
     explain,
+    forecast,
 )
 from headcount.explanation.blocks import Blocks
-from headcount.explanation.effects import Mean, Replacement, Restored, Zero
+from headcount.explanation.circuits import Ranked, ends_of
+from headcount.explanation.effects import Corrupt, Mean, Replacement, Restored, Zero
+from headcount.explanation.plan import Singles
 from headcount.explanation.prompt_runs import PromptRuns, mean_outputs
 from headcount.explanation.reader import Reader
+from headcount.explanation.refined import refined
 from headcount.explanation.runs import Case
 from headcount.explanation.together import Together
 from headcount.models import Loaded
@@ -260,19 +265,86 @@ def test_the_mean_of_ranks_is_a_ranking() -> None:
 
 def test_a_planted_circuit_is_found_exactly() -> None:
     """What replaces heads finds both; attribution sees nothing of the head that only tells."""
-    options, planted = ExplainOptions(circuit=True, together=(), draws=1), planted_model()
+    planted, named = planted_model(), ("mean", "corrupt", "restored", "estimate", "knockout")
+    options = ExplainOptions(
+        effects=(*named, "attribution"), exact=12, circuit=True, together=(), draws=1
+    )
     found = explain(planted, copied(planted), options=options)
     pair, seen = {"dec.0.2", "dec.1.4"}, set[str]()
     for row in found.circuits:
-        if row.ranking in ("mean", "corrupt", "restored", "estimate", "knockout"):
+        if row.ranking in (*named, "exact_for_the_best"):
             seen |= {row.ranking}
             assert row.heads == 2 and {*row.names.replace("|", "").split()} == pair, row
             assert row.value == pytest.approx(1, abs=1e-4) and row.shared == 2
         elif row.ranking == "attribution":
             assert row.heads > 2, row
-    assert len(seen) == 5 and not found.of("attribution")["dec.0.2"].value
+    assert len(seen) == 6 and not found.of("attribution")["dec.0.2"].value
     text = document_of(found).markdown()
     assert "2 of 12 heads" in text, text
+
+
+def test_the_best_heads_are_ranked_again_by_what_they_do_alone() -> None:
+    """By the book: each half replaces its own best two, and the others keep the first effect."""
+    held, random = loaded(LLAMA), np.random.default_rng(0)
+    options = ExplainOptions(
+        effects=("estimate",), exact=2, circuit=True, others=("second",), draws=1
+    )
+    cases = [Reader(held, options).case(each) for each in PROMPTS]
+    plan = Plan.of(held, cases, options, ())
+    (end,), _ = ends_of(plan)
+    effect_NH = random.normal(0, 1e-3, (8, 12))
+    effect_NH[:, 3] -= 5
+    effect_NH[::2, 7] += 5
+    effect_NH[1::2, 8] += 5
+    nothing, none_N = np.zeros((8, 0)), np.zeros(8)
+    known = {"estimate": effect_NH}
+    singles = Singles(plan, none_N, none_N, none_N, known, {}, float("nan"), nothing)
+    taught = np.array([11, 10, *range(10)])
+    learned = Ranked("matryoshka", SIGNED, [(taught, taught[::-1])], True)
+    signed, size = refined(singles, [learned], end, silent)
+    heads = [*held.heads]
+    for half, best in [(0, {3, 8, 10, 11}), (1, {3, 7, 9, 8})]:
+        score = effect_NH[1 - half :: 2].mean(0)
+        for head in best:
+            lost = [
+                Corrupt().lost(PromptRuns(held, case, None), [[heads[head]]])[0]
+                for case in cases[1 - half :: 2]
+            ]
+            score[head] = np.mean(lost)
+        assert signed.halves[0][half].tolist() == sorted(range(12), key=lambda n: -score[n])
+        expected = sorted(range(12), key=lambda n: -abs(score[n]))
+        assert size.halves[0][half].tolist() == expected
+
+
+def test_a_circuit_costs_little_by_default() -> None:
+    """The cheapest effect, a learned ranking and exact effects of few; all can be named instead."""
+    held, usual = loaded(LLAMA), ExplainOptions(circuit=True)
+    cases = [Reader(held, usual).case(each) for each in PROMPTS]
+    assert (usual.learning, usual.refining) == (120, 30)
+    assert [each.name for each in Plan.of(held, cases, usual, ()).effects] == ["estimate"]
+    alone = [replace(case, corrupt=None) for case in cases]
+    assert [each.name for each in Plan.of(held, alone, usual, ()).effects] == ["gradient"]
+    named = replace(usual, effects=("zero",))
+    assert (named.learning, named.refining) == (0, 0)
+    assert (replace(named, exact=4).refining, replace(usual, steps=0).learning) == (4, 0)
+    assert ExplainOptions().learning == 0 == ExplainOptions().refining
+
+
+def test_how_long_circuits_take_is_said_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More prompts and more steps take longer; less than a minute is not worth a word."""
+    held = loaded(LLAMA)
+    options = ExplainOptions(circuit=True, others=("second",), steps=2)
+    ticks, clock = count(0.0, 1.0), "headcount.explanation.forecasting.perf_counter"
+    monkeypatch.setattr(clock, lambda: next(ticks))
+    # A run of a prompt, 16 rows and 2 steps take a second each: 8 prompts of 6 runs, and of
+    # (2 x 2 + 1 + 3) curves of 10 sizes and 24 single rows at 1/16 s, and 4 steps.
+    assert forecast(held, PROMPTS, options) == (
+        "Circuits of 12 heads on 8 prompts take about 2 minutes here."
+    )
+    longer = forecast(held, PROMPTS * 4, replace(options, steps=1200))
+    assert longer == "Circuits of 12 heads on 32 prompts take about 27 minutes here."
+    monkeypatch.setattr(clock, lambda: 0.0)
+    assert forecast(held, PROMPTS, options) == ""
 
 
 @pytest.mark.slow

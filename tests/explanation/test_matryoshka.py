@@ -1,18 +1,24 @@
 """Matryoshka attribution: gates by the book, and a planted circuit that is learned."""
 
 import math
+from contextlib import ExitStack
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from headcount.core import InputError
-from headcount.explanation import ExplainOptions, explain
-from headcount.explanation.matryoshka import gates
+from headcount.explanation import ExplainOptions, Plan, Reader, explain
+from headcount.explanation.circuits import ends_of
+from headcount.explanation.matryoshka import Mixed, Prompted, gates
+from headcount.explanation.runs import Case
+from headcount.models import Loaded
 from headcount.results import select
 from tests.explanation.test_circuits import PROMPTS, copied, planted_model
 from tests.tasks.loaded import loaded
+from tests.textbook import explanation as book
 
 
 def _by_the_book(scores: list[float], size: float) -> list[float]:
@@ -45,6 +51,43 @@ def test_gates_add_up_to_a_size_and_have_its_slope() -> None:
             ends.append(np.dot(_by_the_book(moved.tolist(), sizes[learner]), weight_LH[learner]))
         expected = (ends[0] - ends[1]) / 2e-5
         assert float(slope_LH[learner, head]) == pytest.approx(expected, abs=1e-4)
+
+
+def test_prompts_of_a_batch_are_mixed_as_by_the_book() -> None:
+    """Two learners on three prompts of other lengths, in one batch, and by hooks one at a time."""
+    held, random = loaded("LlamaForCausalLM"), np.random.default_rng(0)
+    options = ExplainOptions(circuit=True, others=("second",))
+    cases = [Reader(held, options).case(each) for each in PROMPTS[:4]]
+    plan = Plan.of(held, cases, options, ())
+    (end,), _ = ends_of(plan)
+    gate_PLH = torch.from_numpy(random.uniform(size=(3, 2, 12)))
+    numbers = [0, 1, 3]
+    assert len({len(cases[n].rows[0].ids) for n in numbers}) > 1
+    with torch.no_grad():
+        left_PL = Mixed(plan, 2).left([Prompted.of(end, n) for n in numbers], gate_PLH)
+    for n, gate_LH, left_L in zip(numbers, gate_PLH, left_PL.tolist(), strict=True):
+        for gate_H, left in zip(gate_LH, left_L, strict=True):
+            assert left == pytest.approx(_mixed(held, cases[n], gate_H), abs=1e-5)
+
+
+def _mixed(held: Loaded, case: Case, gate_H: torch.Tensor) -> float:
+    """A prediction with every head in part from the second prompt, by hooks on projections."""
+    total = 0.0
+    for row, other in zip(case.rows, case.corrupt or (), strict=True):
+        second = book.head_inputs(held.model, other.inputs(held))
+        there = [second["decoder.self", layer][[*row.in_other]] for layer in range(2)]
+        with ExitStack() as stack:
+            for layer, module in enumerate(book.projections(held.model)["decoder.self"]):
+
+                def change(_: Any, given: Any, layer: int = layer, there: Any = there) -> Any:
+                    gate = gate_H.view(2, -1)[layer].repeat_interleave(given[0].shape[-1] // 6)
+                    return ((gate * given[0] + (1 - gate) * there[layer]).float(),)
+
+                stack.callback(module.register_forward_pre_hook(change).remove)
+            with torch.no_grad():
+                log = held.model(**row.inputs(held)).logits[0].double().log_softmax(-1)
+        total += sum(each.sign * float(log[each.place, each.token]) for each in row.readings)
+    return total
 
 
 @pytest.mark.slow

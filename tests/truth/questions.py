@@ -196,6 +196,8 @@ def pairs(question: str, above: Sequence[float], below: Sequence[float]) -> Answ
 
 PROMPTS, AT = 12, 8
 """Number of prompts, and least number of tokens before the one that is predicted."""
+EFFECTS = ("attribution", "zero", "mean", "corrupt", "restored", "estimate")
+"""The effects of heads whose best ones make circuits."""
 
 
 def circuit_of(known: Known, planted: Planted) -> frozenset[Head]:
@@ -217,7 +219,7 @@ def explained(known: Known) -> Iterator[tuple[Planted, frozenset[Head], Explaine
             continue
         labels.add(label)
         if len(given := known.prompts(planted, PROMPTS, AT + 1)) == PROMPTS:
-            options = ExplainOptions(circuit=True, together=(2,), draws=1)
+            options = ExplainOptions(effects=EFFECTS, circuit=True, together=(2,), draws=1)
             yield planted, circuit_of(known, planted), explain(known.model, given, options=options)
 
 

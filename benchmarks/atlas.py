@@ -2,10 +2,10 @@
 
 python -m tests.packaged MODELS; python -m benchmarks.atlas DATA MODELS
 
-DATA has the folders UD_English-EWT, tatoeba_eng-deu, stsb and golden_reactions; docs/models.md
-says how MODELS is filled. A run that is there is not made again: delete its folder, or name it by
---only. Reactions need RDKit, spoken sentences the library of eSpeak NG. The four runs of
-docs/gallery are made by benchmarks/gallery.py, and are only described here.
+DATA has the folders UD_English-EWT, tatoeba_eng-deu and golden_reactions; docs/models.md says how
+MODELS is filled. A run that is there is not made again: delete its folder, or name it by --only.
+Reactions need RDKit, spoken sentences the library of eSpeak NG. The four runs of docs/gallery are
+made by benchmarks/gallery.py, and are only described here.
 """
 
 import re
@@ -30,7 +30,7 @@ from headcount.wordtimes import WordTimes
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 HEADCOUNT = (sys.executable, "-m", "headcount")
 TREEBANK, SENTENCES = "UD_English-EWT/en_ewt-ud-dev.conllu", "tatoeba_eng-deu/deu.txt"
-REACTIONS, PAIRS = "golden_reactions/golden_dataset.zip", "stsb/stsb-en-dev.csv"
+REACTIONS = "golden_reactions/golden_dataset.zip"
 """Files in the folder of data."""
 
 
@@ -90,7 +90,6 @@ DIGITS = Model("vit", "", "trained by the lines of docs/howto/vit.md", "Apache-2
 SAMPLE = Texts("our sample", "Apache-2.0")
 EWT = Texts("UD English-EWT dev", "CC BY-SA 4.0")
 SPOKEN = Texts("Tatoeba spoken by eSpeak NG", "CC BY 2.0 FR")
-SPOKEN_EWT = Texts("UD English-EWT dev spoken by eSpeak NG", "CC BY-SA 4.0")
 ATOMS = Texts("golden reactions of Reaction_Data_Cleaning", "LGPL-2.1")
 IMAGES = Texts("scikit-learn's digits", "BSD-3-Clause")
 
@@ -112,20 +111,9 @@ class Run:
         return DOCS / ("atlas" if self.made else "gallery") / self.name
 
 
-WORTH = ("--methods", "gradient", "ablation", "--no-one-left")
-CAUSAL = ("importance", "--task", "causal-lm", "--data", "ewt.txt", "--limit", "40", *WORTH)
-TRANSLATION = ("importance", "--task", "translation", "--data", "pairs.tsv", *WORTH)
-MASKED = ("importance", "--task", "masked-lm", "--data", "reactions.txt", "--limit", "40", *WORTH)
-HEARD = ("importance", "--task", "transcription", "--limit", "12", *WORTH)
-ALIKE = (
-    *("importance", "--task", "similarity", "--data", "pairs.csv", "--limit", "100", *WORTH),
-    *("--columns", "sentence1=0", "sentence2=1", "score=2"),
-)
-SKILLS = (
-    *("skills", "treebank.conllu", "--lengths", "200", "--needles", "1", "--prompts", "8"),
-    *("--removed", "5", "--replace", "zero", "--draws", "1", "--again", "8"),
-)
-"""What heads are worth on few examples, and the skills of a language model on few prompts."""
+TRANSLATION = ("importance", "--task", "translation", "--data", "pairs.tsv", *("--limit", "100"))
+MASKED = ("importance", "--task", "masked-lm", "--data", "reactions.txt", *("--limit", "40"))
+GRADIENT = ("--methods", "gradient")
 RUNS = (
     Run("smollm2", SMOLLM2, SAMPLE),
     Run("minilm", MINILM, EWT),
@@ -135,31 +123,28 @@ RUNS = (
         "smollm2-ewt",
         SMOLLM2,
         EWT,
-        (("analyze", "treebank.conllu", "--limit", "400"), CAUSAL, SKILLS),
+        (
+            ("analyze", "treebank.conllu", "--limit", "400"),
+            ("importance", "--task", "causal-lm", "--data", "ewt.txt", *GRADIENT),
+        ),
     ),
-    Run("minilm-sample", MINILM, SAMPLE, (("analyze", "sample/sample.conllu"), ALIKE)),
+    Run("minilm-sample", MINILM, SAMPLE, (("analyze", "sample/sample.conllu"),)),
     Run(
         "en-de-ewt",
         EN_DE,
         EWT,
-        (("analyze", "treebank.conllu", "--limit", "400"), TRANSLATION),
+        (("analyze", "treebank.conllu", "--limit", "400"), (*TRANSLATION, *GRADIENT)),
     ),
-    Run("en-de-36-sample", EN_DE_36, SAMPLE, (("analyze", "sample/sample.tsv"), TRANSLATION)),
     Run(
-        "en-de-36-ewt",
+        "en-de-36-sample",
         EN_DE_36,
-        EWT,
-        (("analyze", "treebank.conllu", "--limit", "120"), TRANSLATION),
+        SAMPLE,
+        (("analyze", "sample/sample.tsv"), (*TRANSLATION, *GRADIENT)),
     ),
-    Run("whisper-spoken", WHISPER, SPOKEN, (("analyze", "spoken"), (*HEARD, "--data", "spoken"))),
-    Run(
-        "whisper-ewt",
-        WHISPER,
-        SPOKEN_EWT,
-        (("analyze", "spoken-ewt"), (*HEARD, "--data", "spoken-ewt")),
-    ),
-    Run("rxnmapper", RXNMAPPER, ATOMS, (("analyze", "reactions.txt"), MASKED)),
-    Run("rxnfp", RXNFP, ATOMS, (("analyze", "reactions.txt"), MASKED)),
+    Run("en-de-36-ewt", EN_DE_36, EWT, (("analyze", "treebank.conllu", "--limit", "120"),)),
+    Run("whisper-spoken", WHISPER, SPOKEN, (("analyze", "spoken"),)),
+    Run("rxnmapper", RXNMAPPER, ATOMS, (("analyze", "reactions.txt"),)),
+    Run("rxnfp", RXNFP, ATOMS, (("analyze", "reactions.txt"), (*MASKED, *GRADIENT))),
     Run("rxnfp-ft", RXNFP_FT, ATOMS, (("analyze", "reactions.txt"),)),
     Run("rxnfp-ft-10k", RXNFP_10K, ATOMS, (("analyze", "reactions.txt"),)),
 )
@@ -177,11 +162,8 @@ def lay_out(given: Arguments) -> None:
     Path("ewt.txt").write_text("\n".join(texts[-100:]) + "\n", "utf-8")
     Path("pairs.tsv").symlink_to("sample/sample.tsv")
     Path("reactions.txt").write_text("\n".join(written_reactions(given.data / REACTIONS)), "utf-8")
-    Path("pairs.csv").symlink_to((given.data / PAIRS).resolve())
-    Path("ewt-all.txt").write_text("\n".join(texts) + "\n", "utf-8")
-    for folder, sentences in ("spoken", given.data / SENTENCES), ("spoken-ewt", "ewt-all.txt"):
-        spoken = ["-m", "benchmarks.spoken", folder, str(Path(sentences).resolve())]
-        subprocess.run([sys.executable, *spoken, "--number", "40"], check=True)
+    spoken = ["-m", "benchmarks.spoken", "spoken", str((given.data / SENTENCES).resolve())]
+    subprocess.run([sys.executable, *spoken, "--number", "40"], check=True)
 
 
 def written_reactions(path: Path) -> list[str]:

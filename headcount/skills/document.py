@@ -208,13 +208,17 @@ def _skills_headline(found: Skills) -> str:
     return f"It {finds(found)}. {does(found.tasks)}"
 
 
+OPENING = 2
+"""Number of skills that the opening of a page names: the map is on the first screen."""
+
+
 def best_heads(found: Skills) -> str:
-    """The best head by each skill, for the opening of a page."""
+    """The best head by each of the first skills that some head has, for the opening of a page."""
     best = []
     for skill in found.skills:
         if (ranked := found.ranked(skill)) and ranked[0].mean > 0:
             best.append(f"{ranked[0].head} {ranked[0].does}")
-    return f"{'; '.join(best)}." if best else ""
+    return f"{'; '.join(best[:OPENING])}." if best else ""
 
 
 def finds(found: Skills) -> str:

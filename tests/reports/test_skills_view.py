@@ -103,11 +103,7 @@ def test_a_folder_with_skills_opens_with_them(run: Analysis) -> None:
     )
     assert title == "Best heads" and text == (
         "dec.0.0 copies 0.97 (0.96 to 0.99) of a needle's answer; dec.0.0 adds 0.300 (0.290 to "
-        "0.320) of the answer to a needle that is asked in other words; dec.0.0 raises the "
-        "probability of a few-shot answer by 0.200 (0.190 to 0.220); "
-        "dec.0.0 gives 0.80 (0.79 to 0.82) of its weight to the token after an earlier copy; "
-        "dec.0.0 gives 0.30 (0.29 to 0.32) of its weight to an earlier copy of the token; dec.0.0 "
-        "gives 0.10 (0.09 to 0.12) of its weight to the token before."
+        "0.320) of the answer to a needle that is asked in other words."
     )
     without = report_view(replace(run, beside=())).opening
     assert view.opening.answers[1] == ("What matters most", without.headline)

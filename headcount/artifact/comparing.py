@@ -47,6 +47,8 @@ from headcount.tasks import Task, text_inputs
 
 MAX_TOKENS = 1024
 """Number of padded tokens in a batch."""
+PIECE = 1 << 20
+"""Number of outputs that are compared at once."""
 
 Inputs = dict[str, Tensor]
 
@@ -282,10 +284,16 @@ def _masked(masks: Sequence[Tensor], output: Tensor) -> Tensor:
     """The output with 0 where the first mask of its shape is 0; unchanged without such a mask."""
     for mask in masks:
         if output.ndim > 2 and mask.shape == output.shape[:2]:
+            if mask.all():  # saves a copy, which of a language model's logits is large
+                return output
             return output.where(mask.view(*mask.shape, *(1,) * (output.ndim - 2)), 0)
     return output
 
 
 def _largest_difference(ours: Tensor, theirs: Tensor) -> float:
-    """The largest absolute difference; infinite where an output is not a number."""
-    return (ours - theirs).abs().nan_to_num(nan=torch.inf).max().item()
+    """The largest absolute difference; infinite where an output is not a number.
+
+    In pieces, since temporary copies of a language model's logits are as large as its weights.
+    """
+    pieces = zip(*(each.flatten().split(PIECE) for each in (ours, theirs)), strict=True)
+    return max((a - b).abs().nan_to_num(nan=torch.inf).max().item() for a, b in pieces)

@@ -79,8 +79,9 @@ def states_bytes(loaded: Loaded, num_rows: int, length: int) -> int:
     return num_rows * length * (2 * width * loaded.model.dtype.itemsize + NUMBER)
 
 
-ROOM = 1 << 29
-"""Bytes that logits and graph of a batch may take, or as many as the weights if that is more."""
+ROOM = 1 << 28
+"""Bytes that logits and graph of a batch may take, or half as many as the weights if that is
+more."""
 GRAPH = 17
 """Vectors as wide as a layer that the graph keeps of each token, for each layer."""
 
@@ -99,7 +100,7 @@ def batch_tokens(model: PreTrainedModel, max_tokens: int, graph: Anatomy | None 
     logits = 4 * len(unembedding) if isinstance(unembedding, torch.Tensor) else 0  # not packed
     widths = [layer.num_heads * layer.head_dim for layer in graph.layers] if graph else []
     token = logits * (4 if graph else 2) + GRAPH * model.dtype.itemsize * sum(widths)
-    room = max(ROOM, model.get_memory_footprint())
+    room = max(ROOM, model.get_memory_footprint() // 2)
     return max(1, min(max_tokens, room // max(1, token)))
 
 

@@ -44,7 +44,7 @@ from headcount.corpora import Corpus
 from headcount.models import MODELLING, Loaded, as_loaded, device_map_of, load
 from headcount.pruning import Pruned, neurons_record
 from headcount.results import Certificate, Comparison, PruneRecord, SpeedRecord, weights_sha256
-from headcount.skills import kept_skills
+from headcount.skills import BRIEF, kept_skills
 from headcount.speed import Speed, cache_record
 from headcount.speed import record as speed_record
 from headcount.tap import ROOM, SampleRun, input_device, is_spread, sample_runs
@@ -242,7 +242,12 @@ def _asked(
     for name in names:
         try:
             found = kept_skills(
-                pruned.given, pruned.compact, Corpus(SAMPLE), [name], progress=progress
+                pruned.given,
+                pruned.compact,
+                Corpus(SAMPLE),
+                [name],
+                pruned.asked or BRIEF,
+                progress,
             )
         except InputError as error:
             warning = f"the model was not asked for the skill {name}: {error}"

@@ -74,6 +74,7 @@ def known_roles(
     analysed: Roles | None = None,
     progress: Progress = silent,
     protect: Sequence[str] = (),
+    asked: skills.SkillOptions | None = None,
 ) -> Roles:
     """What is known of the roles of a model's heads, and of the skills that are to be protected.
 
@@ -83,14 +84,16 @@ def known_roles(
         analysed: roles from an analysis of the model.
         progress: called with the number of random sequences and of skills so far.
         protect: what heads are to be protected by.
+        asked: how skills are asked, in a chat for example; few needles in raw text if None.
 
     Raises:
         ModelError: if the model can't be asked for a skill that is to be protected, or does too few
             cases of it.
     """
     found = _roles(loaded, seed, analysed, progress)
-    if asked := [name for name in protect if name in ASKED_SKILLS]:
-        more = skills.heads_with(loaded, Corpus(SAMPLE), asked, progress=progress)
+    if names := [name for name in protect if name in ASKED_SKILLS]:
+        how = asked or skills.BRIEF
+        more = skills.heads_with(loaded, Corpus(SAMPLE), names, how, progress)
         return {head: [*its, *more[head]] for head, its in found.items()}
     return found
 
@@ -294,6 +297,9 @@ class PruneSettings(Running):
     """Whether all layers of a site keep equally many heads, so that the folder can be plain."""
     neurons: bool = False
     """Whether neurons of feed-forward networks may be pruned, too, under the same budget."""
+    asked: skills.SkillOptions | None = None
+    """How skills are asked, of heads to protect and of the pruned model; few needles in raw text if
+    None."""
 
     def context(self, loaded: Loaded, train: Task, with_roles: bool = False) -> PruningContext:
         """What a method has to choose heads with.
@@ -306,14 +312,18 @@ class PruneSettings(Running):
         Raises:
             InputError: for texts that do not fit into memory, a site or a protected head that the
                 model does not have, or a protected role that no head has.
-            ModelError: if neurons are to be pruned that can't be told apart, or are shared.
+            ModelError: if neurons are to be pruned that can't be told apart, or are shared, or if
+                skills are asked in a chat and there is no chat template.
         """
+        if self.asked is not None and self.asked.chat:
+            skills.Hay(loaded, (), chat=True, template=self.asked.template)  # needs a template
         fed = feed_forwards(loaded.model, loaded.anatomy, loaded.inputs) if self.neurons else ()
         check_examples_fit(loaded, train, self.max_tokens)
         units = Units.of(loaded.anatomy, self.sites or None, self.whole_groups, self.even)
         roles: Roles = {}
         if self.protect or with_roles:
-            roles = known_roles(loaded, self.seed, self.roles, self.progress, self.protect)
+            known = self.roles, self.progress, self.protect, self.asked
+            roles = known_roles(loaded, self.seed, *known)
         units = units.protecting(protected_heads(self.protect, loaded, roles))
         how = {each.name: getattr(self, each.name) for each in fields(Running)}
         return PruningContext(

@@ -45,6 +45,7 @@ from headcount.results import (
     PruneRecord,
     SliceChange,
 )
+from headcount.skills import SkillOptions
 from headcount.speed import Options, cache_record, ceiling, size_record, takes_tokens
 from headcount.tasks import Evaluation, Task, TaskSplits, evaluate
 from headcount.training import finetune
@@ -111,6 +112,8 @@ class Pruned:
     """How it was made, and every number before and after."""
     dev: Task
     """The development set, on which the forms of the model are compared when it is saved."""
+    asked: SkillOptions | None = None
+    """How both models are asked for skills; few needles in raw text if None."""
 
     @property
     def model(self) -> PreTrainedModel:
@@ -366,7 +369,7 @@ def prune(
         signature=splits.signature(loaded, settings.seed, **settings.signed_options),
         arguments=_arguments(method, compensation),
     )
-    return replace(pruned, record=record)
+    return replace(pruned, record=record, asked=settings.asked)
 
 
 def _arguments(method: Method, compensation: Compensation) -> dict[str, Any]:

@@ -1,4 +1,5 @@
 from .abilities import ABILITIES as ABILITIES
+from .abilities import BRIEF as BRIEF
 from .abilities import heads_with as heads_with
 from .abilities import kept_skills as kept_skills
 from .answers import Inferred as Inferred

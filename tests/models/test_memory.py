@@ -58,7 +58,7 @@ def test_bytes_grow_with_the_square_of_the_length(name: str):
 
 
 def test_batches_are_smaller_where_logits_or_a_graph_are_large() -> None:
-    """A quarter of a GiB of either, or half the weights; encoders without a vocabulary have none."""
+    """A quarter of a GiB, or half the weights; encoders without a vocabulary have no logits."""
     llama = loaded("llama")
     many: dict[str, Any] = {**LONG, "vocab_size": 200_000}
     wide = hf.LlamaForCausalLM(hf.LlamaConfig(**many))

@@ -14,14 +14,14 @@ from headcount.artifact import save_pruned, skill_sentence
 from headcount.artifact.card import head_card
 from headcount.artifact.making import heads_record
 from headcount.compaction import compact
-from headcount.core import InputError, Plan
+from headcount.core import InputError, ModelError, Plan
 from headcount.corpora import Corpus
 from headcount.measures import RepeatedTokens
 from headcount.models import Loaded
-from headcount.pruning import Pruned
-from headcount.pruning.context import protected_heads
+from headcount.pruning import Pruned, PruneSettings
+from headcount.pruning.context import known_roles, protected_heads
 from headcount.results import PruneRecord, SkillChange
-from headcount.skills import heads_with, kept_skills
+from headcount.skills import BRIEF, heads_with, kept_skills
 from headcount.skills.abilities import change_of
 from headcount.skills.measuring import LENGTH
 from headcount.skills.measuring import TEXTS as NUM_TEXTS
@@ -69,6 +69,18 @@ def test_a_pruned_model_is_compared_with_the_one_that_was_given(tmp_path: Path) 
     [found] = save_pruned(pruned, tmp_path / "out", skills=["induction"]).skills
     assert found.before >= 0.9 and found.is_lost
     assert kept_skills(dense, small, Corpus(TEXTS), ["induction"]) == (), "the other does nothing"
+    chat = replace(pruned, asked=replace(BRIEF, chat=True))
+    [warning] = save_pruned(chat, tmp_path / "chat", skills=["retrieval"]).warnings
+    assert "not asked for the skill retrieval" in warning and "with a chat template" in warning
+
+
+def test_without_a_template_a_chat_is_refused_before_heads_are_chosen() -> None:
+    """And heads to protect are asked in the chat, too."""
+    loaded, asked = copier(), replace(BRIEF, chat=True)
+    with pytest.raises(ModelError, match="Leave --chat out"):
+        PruneSettings(asked=asked).context(loaded, build("causal-lm", loaded, ["a dog"] * 2))
+    with pytest.raises(ModelError, match="Leave --chat out"):
+        known_roles(loaded, protect=("retrieval",), asked=asked)
 
 
 def test_induction_is_the_share_of_repeated_tokens_that_are_the_likeliest() -> None:

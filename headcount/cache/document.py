@@ -15,7 +15,7 @@ from headcount.cache.result import (
     few_draws,
 )
 from headcount.core import Block, Document, Heading, Table, Text, amount, size_in_words
-from headcount.numbers import ends, percent, signed
+from headcount.numbers import ends, listed, percent, signed
 from headcount.pages import Note
 from headcount.results import RANDOM, find, select
 
@@ -46,6 +46,7 @@ def cache_document(found: PlannedCache) -> Document:
             Text(_saved(found), "lede"),
             Text(_verdict(found), "lede"),
             Text(_chosen(found)),
+            *_sizes(found),
             Heading("What is answered under the plan"),
             Text(
                 "Needles are facts hidden in long texts, at places that a streaming group does not "
@@ -63,7 +64,6 @@ def cache_document(found: PlannedCache) -> Document:
                 for title in [Heading(f"In texts of {amount(length, 'token')}")]
                 for block in (title, _answers(found, length))
             ),
-            *_sizes(found),
             Heading("Which groups keep all tokens"),
             Text("The numbers of each layer's key/value groups, with their scores in brackets."),
             Table.of(
@@ -106,6 +106,8 @@ def _asked(found: PlannedCache, streaming: int) -> str:
     able = f"{streaming} of the {amount(record.able, 'group')} that can stream"
     text = f" {record.budget} streams {able}"
     if record.budget.startswith("--stream"):
+        if record.able == len(found.groups):
+            return ""
         return f"{text} ({percent(streaming / record.able)})."
     if not record.tried:
         return f"{text}, the fewest that make the cache so small."
@@ -158,7 +160,8 @@ def _sizes(found: PlannedCache) -> Iterator[Block]:
         dense, plan = size.of(tokens), size.of(tokens, share, kept)
         cells = (dense, plan, BATCH * dense, BATCH * plan)
         one, other, *many = map(size_in_words, cells)
-        rows.append((f"{tokens:,}", one, other, percent(plan / dense), *many))
+        saved = size_in_words(dense - plan)
+        rows.append((f"{tokens:,}", one, other, saved, percent(plan / dense), *many))
     yield Heading("What the cache takes")
     yield Text(
         f"Keys and values in {size.dtype}, up to the {amount(longest, 'token')} that "
@@ -166,7 +169,7 @@ def _sizes(found: PlannedCache) -> Iterator[Block]:
         f"{size_in_words(size.weights)}. {_outgrown(size, longest, share, kept)}"
     )
     many = (f"{BATCH} texts, whole", f"{BATCH} texts, under the plan")
-    yield Table.of(("tokens", "whole", "under the plan", "share", *many), rows, "Bytes by length")
+    yield Table.of(("tokens", "whole", "under the plan", "saved", "share", *many), rows, "Bytes by length")
 
 
 BATCH = 8
@@ -197,8 +200,10 @@ def _verdict(found: PlannedCache) -> str:
     score, needles = found.record.score, select(found.judged, kind=NEEDLES, length=None)
     dense, plan, random = (find(needles, plan=name) for name in (DENSE, score, RANDOM))
     assert dense is not None and plan is not None and random is not None
+    lengths = [f"{each:,}" for each in sorted(found.record.lengths)]
+    where = f"texts of {listed(lengths)} tokens" if lengths else "long texts"
     whole = (
-        f"Needles are facts hidden in long texts. The model finds {percent(dense.right)} of "
+        f"Needles are facts hidden in {where}. The model finds {percent(dense.right)} of "
         f"{amount(dense.questions, 'needle')} with its whole cache"
     )
     if not dense.right:

@@ -166,6 +166,7 @@ def _record(
         budget=options.budget,
         tried=tried,
         size=size_of(loaded),
+        lengths=options.lengths,
         start=tuple(loaded.encoder().tokenizer.convert_ids_to_tokens(list(questions.hay.start))),
     )
 

@@ -174,6 +174,8 @@ class CachePlanRecord(ModelRecord):
     """What a search for the largest drop tried, in order."""
     size: CacheSize | None = omitted(None)
     """What the cache takes; None in records from before version 0.4."""
+    lengths: tuple[int, ...] = omitted(())
+    """Numbers of tokens of the texts with needles; none in records from before version 0.4."""
 
 
 @final

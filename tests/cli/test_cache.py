@@ -53,7 +53,8 @@ def test_plan_tables_record_and_document(llama: Path, tmp_path: Path) -> None:
     assert document.startswith("# Which key/value groups keep the whole cache")
     assert "In texts of 400 tokens" in document
     assert re.search(r"At [\d,]+ tokens the cache is \d+ % as large: [\d.]+ MB, not", document)
-    assert "What the cache takes" in document
+    assert document.index("What the cache takes") < document.index("What is answered")
+    assert "Needles are facts hidden in texts of 300 and 400 tokens. The model" in output
     assert "| 12 x needles | distance | 0 % |" in re.sub(" +", " ", document)
     assert "| 0 | 0 |" in re.sub(" +", " ", document), "no interval of zero width"
     renamed = {"distance": "retrieval"}

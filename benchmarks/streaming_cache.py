@@ -54,8 +54,10 @@ class Arguments:
     """Number of tokens in each turn of a round."""
     dtype: Literal["float32", "bfloat16"] = "float32"
     """Number format."""
-    read: int = 2048
-    """Length at which a text is also read, in one row; 0 for none."""
+    read: tuple[int, ...] = (2048,)
+    """Lengths at which a text is also read, in one row."""
+    readings: int = 3
+    """Number of rounds of reading, of which the median is printed."""
 
 
 def main() -> None:
@@ -81,8 +83,8 @@ def main() -> None:
         for rows in options.batch:
             for length in options.lengths:
                 print(row(dense, model, cache, options, rows, length), flush=True)
-        if options.read:
-            print(reading(dense, model, cache, options))
+        for length in options.read:
+            print(reading(dense, model, cache, length, options.readings), flush=True)
 
 
 def row(dense: Any, model: Any, cache: Cache, options: Arguments, rows: int, length: int) -> str:
@@ -113,21 +115,29 @@ def timed(model: Any, cache: Cache, rows: int, steps: int) -> float:
     return (time.process_time() - start) / steps
 
 
-def reading(dense: Any, model: Any, cache: Cache, options: Arguments) -> str:
+def reading(dense: Any, model: Any, cache: Cache, length: int, rounds: int) -> str:
     """Seconds to read a text, and a check that it leaves the bytes of a cache that is filled."""
-    ids_1N = torch.randint(9, model.config.vocab_size, (1, options.read))
+    ids_1N = torch.randint(9, model.config.vocab_size, (1, length))
     cache.reset()
-    fill(model, cache, 1, options.read)
-    filled, seconds, stock = cache_bytes(cache), list[float](), DynamicCache(config=model.config)
-    for one, each in ((dense, stock), (model, cache)):
-        each.reset()
-        start = time.process_time()
-        one(input_ids=ids_1N, past_key_values=each, logits_to_keep=1)
-        seconds.append(time.process_time() - start)
+    fill(model, cache, 1, length)
+    filled, stock, taken = (
+        cache_bytes(cache),
+        DynamicCache(config=model.config),
+        list[list[float]](),
+    )
+    for _ in range(rounds):
+        taken.append([])
+        for one, each in ((dense, stock), (model, cache)):
+            each.reset()
+            start = time.process_time()
+            one(input_ids=ids_1N, past_key_values=each, logits_to_keep=1)
+            taken[-1].append(time.process_time() - start)
     assert cache_bytes(cache) == filled, (cache_bytes(cache), filled)
+    before, after = (median(each) for each in zip(*taken, strict=True))
+    ratios = sorted(after / before for before, after in taken)
     return (
-        f"A text of {options.read} tokens: {seconds[0]:.2f} s dense, {seconds[1]:.2f} s streaming; "
-        f"{filled} bytes either way."
+        f"A text of {length} tokens: {before:.2f} s dense, {after:.2f} s streaming, ratios in a "
+        f"round {ratios[0]:.2f} to {ratios[-1]:.2f}; {filled} bytes either way."
     )
 
 

@@ -242,12 +242,13 @@ class Analysis(Result[RunRecord]):
         return max(row.layer for row in self.rows) + 1
 
     @classmethod
-    def read(cls, folder: Path) -> "Analysis":
+    def read(cls, folder: str | Path) -> "Analysis":
         """The analysis in a folder, without what other commands wrote beside it.
 
         Raises:
             InputError: if a file is missing, damaged or of another version.
         """
+        folder = Path(folder)
         check_is_run(folder)
         found = replace(super().read(folder), examples=read_examples(folder / EXAMPLES))
         views = ("rows", "null_rows", "relation_rows", "null_relation_rows", "link_rows", "traits")

@@ -53,15 +53,15 @@ class Stored:
     it describes none."""
 
     @classmethod
-    def read(cls: type[One], folder: Path) -> One:
+    def read(cls: type[One], folder: str | Path) -> One:
         """What the file in a folder says.
 
         Raises:
             InputError: if there is none, it was changed, is damaged or of a newer version, or a
                 file that it describes is missing or another.
         """
-        describes = cls.DESCRIBES is not None
-        return cls.from_json(read_sealed(folder / cls.FILE, cls.COMMAND, cls.FOLDER, describes))
+        path, describes = Path(folder) / cls.FILE, cls.DESCRIBES is not None
+        return cls.from_json(read_sealed(path, cls.COMMAND, cls.FOLDER, describes))
 
     @classmethod
     def from_json(cls: type[One], found: JsonObject) -> One:
@@ -181,13 +181,13 @@ class Result(Generic[R]):
         return (*tables, *cls.DOCUMENTS, _record_type(cls).FILE)
 
     @classmethod
-    def read(cls: type[Res], folder: Path) -> Res:
+    def read(cls: type[Res], folder: str | Path) -> Res:
         """The result in a folder.
 
         Raises:
             InputError: if a file is missing, damaged or of a newer version.
         """
-        kind, hints = _record_type(cls), _hints(cls)
+        kind, hints, folder = _record_type(cls), _hints(cls), Path(folder)
         record, found = kind.read(folder), dict[str, Any]()
         for each, stored in _tables(cls):
             path = folder / stored.file

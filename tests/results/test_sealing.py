@@ -64,6 +64,13 @@ def test_tables_and_record_are_read_as_they_were_written(tmp_path: Path):
     assert list(pd.read_parquet(tmp_path / "probe.parquet")["a"]) == [1, 2]
 
 
+def test_a_folder_may_be_named_by_a_text(tmp_path: Path) -> None:
+    folder = analysed(tmp_path / "one")
+    assert Analysis.read(str(folder)).record == Analysis.read(folder).record
+    scores = assessed(folder)
+    assert Assessment.read(str(scores)).record == Assessment.read(scores).record
+
+
 @pytest.mark.parametrize("name", ["heads.parquet", "offsets.parquet", "examples.json"])
 def test_a_file_of_another_run_is_refused(tmp_path: Path, name: str):
     """As `analyze --overwrite` leaves, killed between its tables and its record."""

@@ -169,7 +169,9 @@ def _sizes(found: PlannedCache) -> Iterator[Block]:
         f"{size_in_words(size.weights)}. {_outgrown(size, longest, share, kept)}"
     )
     many = (f"{BATCH} texts, whole", f"{BATCH} texts, under the plan")
-    yield Table.of(("tokens", "whole", "under the plan", "saved", "share", *many), rows, "Bytes by length")
+    yield Table.of(
+        ("tokens", "whole", "under the plan", "saved", "share", *many), rows, "Bytes by length"
+    )
 
 
 BATCH = 8

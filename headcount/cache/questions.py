@@ -7,7 +7,7 @@ of the text the next sentence is asked for, among three from elsewhere: the like
 per token is the model's choice. Other needles than these, in other texts, score retrieval.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -189,7 +189,8 @@ class Questions:
                 if place == number:
                     ids += needle.ids
             if number in asked:
-                questions.append(self._next(random, ids, sentence[:LONGEST]))
+                seen = {tuple(each[:LONGEST]) for each in hay[:number]}
+                questions.append(self._next(random, ids, sentence[:LONGEST], seen))
             ids += sentence
         questions += (
             Question(kind, len(ids), each.asks, (each.answer,))
@@ -198,10 +199,21 @@ class Questions:
         return AskedText(tuple(ids), tuple(questions))
 
     def _next(
-        self, random: np.random.Generator, ids: Sequence[int], sentence: list[int]
+        self,
+        random: np.random.Generator,
+        ids: Sequence[int],
+        sentence: list[int],
+        seen: Container[tuple[int, ...]],
     ) -> Question:
-        """Which sentence follows; the token before it is the cue, since it predicts the first."""
+        """Which sentence follows; the token before it is the cue, since it predicts the first.
+
+        One that the text has had already is likely anywhere, as a copy, so the next that it has not
+        had takes its place among the wrong ones.
+        """
         others = [each for each in self._sentences if each != sentence]
-        drawn = random.choice(len(others), CHOICES - 1, replace=False)
-        answers = [sentence, *(others[number] for number in drawn)]
+        answers = [sentence]
+        for number in random.choice(len(others), CHOICES - 1, replace=False):
+            from_here = others[number:] + others[:number]
+            new = (each for each in from_here if tuple(each) not in seen and each not in answers)
+            answers.append(next(new, others[number]))
         return Question(NEXT, len(ids) - 1, (ids[-1],), tuple(map(tuple, answers)))

@@ -82,6 +82,17 @@ def test_the_first_choice_is_what_follows(texts: tuple[AskedText, ...]) -> None:
         assert right not in wrong and after > len(text.ids) / 4
 
 
+def test_no_wrong_choice_stood_in_the_text_before(loaded: Loaded) -> None:
+    """There a model copies it, also where it would follow nothing."""
+    lines = TEXTS[:60]
+    few = Questions(loaded, lines, replace(OPTIONS, lengths=(600,), per_length=8)).all
+    asked = [(text, each) for text in few for each in text.questions if each.kind == NEXT]
+    assert len(asked) == 8 * 2
+    for text, each in asked:
+        assert not any(_found_at(text.ids[: each.place + 1], one) for one in each.answers[1:])
+        assert len({*each.answers}) == 4
+
+
 def test_texts_that_share_sentences_are_warned_of(loaded: Loaded) -> None:
     (shared,) = Questions(loaded, TEXTS[:60], OPTIONS).warnings()
     assert shared.startswith("6 texts of 2,700 tokens in all are drawn from ")

@@ -34,9 +34,9 @@ class BudgetArguments:
     search or generation, takes at most this many ms on the --dev example of median length."""
     share: float | None = None
     """Share of the prunable heads to keep."""
-    keep_cache: float | None = None
+    keep_cache: str | None = None
     """Keep as many heads as possible whose keys and values take at most this share of the
-    cache's bytes; entire key/value groups are pruned."""
+    cache's bytes, e.g. 60%, as `--bytes` of `cache`; entire key/value groups are pruned."""
     neurons: bool = False
     """Prune neurons of feed-forward networks, too: heads and neurons are chosen together by Fisher
     information under one --speedup or --size."""
@@ -50,7 +50,7 @@ class BudgetArguments:
         return pruning.BudgetSpec(
             self.to_keep(sites),
             self.share,
-            self.keep_cache,
+            None if self.keep_cache is None else numbers.part(self.keep_cache),
             self.max_drop,
             self.latency,
             self.speedup,

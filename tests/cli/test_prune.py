@@ -256,7 +256,7 @@ def test_a_share_of_the_cache(tmp_path: Path) -> None:
     asked = ("--task", "causal-lm", "--data", PARALLEL, "--dev", PARALLEL, "--test", other)
     asked += ("--columns", "text=0", "--max-length", 9, "--recover", 2)
     asked += ("--limit", 6, "--method", "fisher", "--no-fold", "--no-rescale")
-    asked += ("--keep-cache", 0.8, "--out", out)
+    asked += ("--keep-cache", "80%", "--out", out)
     status, _, errors = headcount("prune", llama, *asked)
     assert status == 0, errors
     record = json.loads((out / "prune.json").read_text())

@@ -6,6 +6,7 @@ from math import isnan
 
 from headcount.cache.result import (
     DENSE,
+    ENOUGH_DRAWS,
     FAR,
     NEEDLES,
     CacheSize,
@@ -49,13 +50,11 @@ def cache_document(found: PlannedCache) -> Document:
             *_sizes(found),
             Heading("What is answered under the plan"),
             Text(
-                "Needles are facts hidden in long texts, at places that a streaming group does not "
-                "keep. Their kinds and texts played no part in scoring groups. A needle is found "
-                "if every token of the answer is the likeliest. The next sentence is one of four, "
-                "25 % by chance. The loss is that of the right answer, per token. Intervals are "
-                "95 %, over texts; those of random plans also cover the draw of plans. Differences "
-                "are paired, in percentage points; a difference without an interval is the same in "
-                "every text."
+                f"{_plans(found)} Needles stand where a streaming group does not keep them. Their "
+                "kinds and texts played no part in scoring groups. A needle is found if every "
+                "token of the answer is the likeliest. The next sentence is one of four, 25 % by "
+                "chance. The loss is that of the right answer, per token. Differences are paired, "
+                f"in percentage points. {_intervals(found)}"
             ),
             _answers(found, None, "What is answered under plans"),
             *(
@@ -86,7 +85,7 @@ def _chosen(found: PlannedCache) -> str:
     streaming = sum(not row.full for row in found.groups)
     which = "drawn at random"
     if record.score != RANDOM:
-        which = f"those with the lowest {record.score} score, at most {record.cut:.2g}"
+        which = f"those with the lowest scores by {record.score}, up to {record.cut:.2g}"
     scored = ""
     if record.asked is not None:
         scored = f" Retrieval is scored on the {record.found} of {record.asked} needles it found."
@@ -164,13 +163,13 @@ def _sizes(found: PlannedCache) -> Iterator[Block]:
         rows.append((f"{tokens:,}", one, other, saved, percent(plan / dense), *many))
     yield Heading("What the cache takes")
     yield Text(
-        f"Keys and values in {size.dtype}, up to the {amount(longest, 'token')} that "
-        f"{'the model takes' if size.longest else 'are stated here'}; its weights take "
-        f"{size_in_words(size.weights)}. {_outgrown(size, longest, share, kept)}"
+        f"Computed from the bytes of a token in the model's own cache ({size.dtype}), up to the "
+        f"{amount(longest, 'token')} that {'it takes' if size.longest else 'are stated here'}. Its "
+        f"weights take {size_in_words(size.weights)}. {_outgrown(size, longest, share, kept)}"
     )
     many = (f"{BATCH} texts, whole", f"{BATCH} texts, under the plan")
     yield Table.of(
-        ("tokens", "whole", "under the plan", "saved", "share", *many), rows, "Bytes by length"
+        ("tokens", "whole", "under the plan", "saved", "left", *many), rows, "Bytes by length"
     )
 
 
@@ -189,12 +188,27 @@ def _outgrown(size: CacheSize, longest: int, share: float, kept: int) -> str:
 
     whole, plan = first(0.0), first(share)
     if whole > longest:
-        return f"The cache of {BATCH} texts never takes more."
+        return f"The cache of {BATCH} texts never outgrows them."
     under = f"from {plan:,} on" if plan <= longest else "never"
     return (
-        f"The cache of {BATCH} texts takes more from {amount(whole, 'token')} on, under the plan "
-        f"{under}."
+        f"The cache of {BATCH} texts outgrows them from {amount(whole, 'token')} on, under the "
+        f"plan {under}."
     )
+
+
+def _plans(found: PlannedCache) -> str:
+    """What the names of plans mean."""
+    score = "" if found.record.score == RANDOM else f", {found.record.score} the plan"
+    drawn = amount(found.record.draws, "plan")
+    return f"Here dense is the whole cache{score}, and random {drawn} with as many random groups."
+
+
+def _intervals(found: PlannedCache) -> str:
+    """What intervals cover, and why some numbers have none."""
+    text = "Intervals are 95 %, over texts; a difference without one is the same in every text."
+    if few_draws(found.record.draws):
+        return f"{text} Fewer than {ENOUGH_DRAWS} random plans have no interval."
+    return f"{text} Those of random plans also cover the draw of plans."
 
 
 def _verdict(found: PlannedCache) -> str:

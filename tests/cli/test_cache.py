@@ -60,7 +60,7 @@ def test_plan_tables_record_and_document(llama: Path, tmp_path: Path) -> None:
     renamed = {"distance": "retrieval"}
     judged = tuple(replace(row, plan=renamed.get(row.plan, row.plan)) for row in found.judged)
     other = replace(found, record=replace(found.record, score="retrieval"), judged=judged)
-    assert "those with the lowest retrieval score, at most" in document_of(other).markdown()
+    assert "those with the lowest scores by retrieval, up to" in document_of(other).markdown()
     worse = {"right": 0.5, "against_dense": -0.3, "against_dense_high": -0.1}
     changed = {DENSE: {"right": 0.8}, "distance": worse}
     judged = tuple(replace(row, **changed.get(row.plan, {})) for row in found.judged)
@@ -79,7 +79,7 @@ def test_our_sample_is_enough_without_options(llama: Path, tmp_path: Path) -> No
     assert status == 0, errors
     said = " ".join(output.split())
     assert "texts of 994 and 1,988 tokens judge the plan" in said
-    assert "those with the lowest kvpress score, at most " in said
+    assert "those with the lowest scores by kvpress, up to " in said
     status, _, errors = headcount("cache", llama, *out, "--overwrite", "--chat")
     assert status == 2 and "Expected a tokenizer with a chat template" in errors
 

@@ -36,6 +36,7 @@ from .loaded import max_length as max_length
 from .loading import OWN_CLASSES as OWN_CLASSES
 from .loading import load as load
 from .memory import CUT as CUT
+from .memory import ROOM as ROOM
 from .memory import attention_bytes as attention_bytes
 from .memory import batch_tokens as batch_tokens
 from .memory import check_memory as check_memory

@@ -1,8 +1,12 @@
-"""Forecast: about how long each phase of a pruning will take, before any of them runs.
+"""Forecast: about how long each phase of a pruning will take, and how much memory, beforehand.
 
 One batch is run twice, first to warm up. A phase takes the time of the second pass, by the phase's
 number of tokens; a pass with gradients counts as three passes. Not counted are loading, what is
 searched for a score (translations, passages), and the search of a budget.
+
+Memory is that of the models that stand beside each other, and of a batch's logits: in the
+certificate the given, the pruned and the reloaded model; in a training the given and the pruned
+one, gradients, and two moments of AdamW.
 """
 
 from collections.abc import Iterator
@@ -14,13 +18,14 @@ from typing import final
 import numpy as np
 import torch
 
-from headcount.core import InputError
-from headcount.models import Loaded
+from headcount.core import InputError, size_in_words
+from headcount.models import ROOM, Loaded, free_for
 from headcount.pruning.budget_spec import BudgetSpec
 from headcount.pruning.compensation import Compensation, race_passes
 from headcount.pruning.context import PruneSettings
 from headcount.pruning.methods.by_score import GRADIENTS
 from headcount.pruning.methods.method import Method
+from headcount.speed import parameter_bytes
 from headcount.tap import evaluating, input_device
 from headcount.tasks import Task, TaskSplits, check_examples_fit, drawn
 from headcount.training import FinetuneConfig
@@ -29,6 +34,10 @@ PROBED = 1024
 """Padded tokens of the batch that is timed."""
 FORMS = 3
 """Models that the certificate runs: gated, compact and reloaded."""
+TRAINED = 5
+"""Numbers as many as weights that stand in memory while a model is trained."""
+STATED = 1 << 30
+"""Least number of bytes that is stated."""
 
 
 @final
@@ -50,6 +59,10 @@ class Forecast:
     phases: tuple[Phase, ...]
     unknown: tuple[str, ...] = ()
     """What takes time beside them."""
+    memory: int = 0
+    """Bytes of the models that stand beside each other, and of a batch."""
+    free: int | None = None
+    """Bytes that are free; None if that is not known."""
 
     @property
     def seconds(self) -> float:
@@ -70,7 +83,16 @@ class Forecast:
             if each.saved_by and each.seconds >= 1
         ]
         more = f" Not counted: {', '.join(self.unknown)}." if self.unknown else ""
-        return f"About {clock(self.seconds)} (minutes:seconds): {named}.{''.join(saved)}{more}"
+        times = f"About {clock(self.seconds)} (minutes:seconds): {named}.{''.join(saved)}{more}"
+        return f"{times}{self._needed()}"
+
+    def _needed(self) -> str:
+        """How much memory is needed, if it is much, and whether it is there."""
+        if self.memory < STATED:
+            return ""
+        is_short = self.free is not None and self.free < self.memory
+        free = f", of which {size_in_words(self.free or 0)} are free" * is_short
+        return f" Models and batches need about {size_in_words(self.memory)} of memory{free}."
 
 
 def clock(seconds: float) -> str:
@@ -130,11 +152,18 @@ def forecast(
         ("control", stages.control * (trained + _trained(method.tuning)), "--no-control"),
         ("certificate", FORMS * of_dev, ""),
     ]
+    trains = bool(trained or _trained(method.tuning))
     phases = (Phase(name, seconds * count, saved) for name, count, saved in tokens if count)
     unknown = [*_unknown(splits.dev, method, limit, passes)]
     if settings.neurons and limit.speedup is not None:
         unknown.append("the timing of smaller models")
-    return Forecast((*phases,), (*unknown,))
+    return Forecast((*phases,), (*unknown,), _memory(loaded, trains), free_for(loaded))
+
+
+def _memory(loaded: Loaded, trains: bool) -> int:
+    """Bytes of the models that stand beside each other, and of a batch's logits."""
+    weights = parameter_bytes(loaded.model)
+    return weights * (TRAINED if trains else FORMS) + max(ROOM, weights // 2)
 
 
 _SAVED = "--no-fold --no-rescale"

@@ -1,5 +1,7 @@
 """How long a pruning will take: each phase by the tokens that it reads."""
 
+from dataclasses import replace
+
 import pytest
 
 from headcount.pruning import BudgetSpec, Compensation, Forecast, Phase, PruneSettings, forecast
@@ -72,3 +74,20 @@ def test_the_sentence() -> None:
         "About 3:10 (minutes:seconds): scores 1:10, folding 2:00. --no-fold saves 2:00. "
         "Not counted: the rest."
     )
+    large = replace(found, memory=2_000_000_000, free=3_000_000_000)
+    assert large.sentence == (f"{found.sentence} Models and batches need about 2.00 GB of memory.")
+    assert replace(large, free=1_500_000_000).sentence.endswith(
+        " need about 2.00 GB of memory, of which 1.50 GB are free."
+    )
+
+
+def test_memory_is_that_of_the_models_beside_each_other() -> None:
+    """Three of them and a batch; a training has gradients and two moments, too."""
+    loaded, task = TASKS["classes-bert"]()
+    weights = sum(each.numel() * 4 for each in loaded.model.parameters())
+    tuning = FinetuneConfig(updates=1, batch_tokens=20)
+    for stages, models in ((NONE, 3), (replace(NONE, recovery=tuning), 5)):
+        given = (loaded, TaskSplits(task, task), method("random"), BudgetSpec(share=0.5), stages)
+        found = forecast(*given, ALL)
+        assert found is not None and found.memory == models * weights + 2**28
+        assert found.free is not None and "memory" not in found.sentence

@@ -216,8 +216,9 @@ def _verdict(found: PlannedCache) -> str:
     score, needles = found.record.score, select(found.judged, kind=NEEDLES, length=None)
     dense, plan, random = (find(needles, plan=name) for name in (DENSE, score, RANDOM))
     assert dense is not None and plan is not None and random is not None
-    lengths = [f"{each:,}" for each in sorted(found.record.lengths)]
-    where = f"texts of {listed(lengths)} tokens" if lengths else "long texts"
+    *first, last = sorted(found.record.lengths) or (0,)
+    sizes = [*(f"{each:,}" for each in first), amount(last, "token")]
+    where = f"texts of {listed(sizes)}" if last else "long texts"
     whole = (
         f"Needles are facts hidden in {where}. The model finds {percent(dense.right)} of "
         f"{amount(dense.questions, 'needle')} with its whole cache"

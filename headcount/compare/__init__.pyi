@@ -6,6 +6,12 @@ from .comparison import pruning_orders as pruning_orders
 from .document import comparison_document as comparison_document
 from .document import matching_sentence as matching_sentence
 from .document import matching_title as matching_title
+from .explanations import ComparedExplanations as ComparedExplanations
+from .explanations import EffectChange as EffectChange
+from .explanations import compare_explanations as compare_explanations
+from .explanations import explanations_document as explanations_document
+from .explanations import write_explanations as write_explanations
+from .page import names_of as names_of
 from .page import write_comparison as write_comparison
 from .pairing import match_heads as match_heads
 from .result import Chance as Chance

@@ -9,10 +9,11 @@ from rich.console import Console
 
 from headcount import compare, numbers
 from headcount.commands import Command, plain_console, print_warnings
-from headcount.core import (
-    check_is_folder,
-)
+from headcount.core import InputError, check_is_folder
 from headcount.results import check_is_run
+
+EXPLANATION = "explanation.json"
+"""What the folder of an explanation holds."""
 
 
 @dataclass(frozen=True)
@@ -20,9 +21,9 @@ class Compare(Command):
     """The arguments of `headcount compare`."""
 
     one: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="OUT_A")]
-    """Folder of a run."""
+    """Folder of a run of `headcount analyze`, or of `headcount explain --prompts`."""
     other: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="OUT_B")]
-    """Folder of a second run: same model on other data, or another model."""
+    """Folder of a second one: same model on other data, or another model."""
     out: Path = Path("headcount-comparison")
     """Folder for the comparison; an earlier comparison in it is replaced."""
 
@@ -32,6 +33,11 @@ class Compare(Command):
 
     def run(self) -> int:
         """Compare the runs, write the comparison, and print the main numbers."""
+        folders = (self.one, self.other)
+        if all((each / EXPLANATION).exists() for each in folders) and not any(
+            (each / "run.json").exists() for each in folders
+        ):
+            return self._explanations()
         for folder in (self.one, self.other):
             check_is_run(folder)
         check_is_folder(self.out)
@@ -49,6 +55,22 @@ class Compare(Command):
             _print(found, console)
         for site in found.matching.sites if found.matching else ():
             console.print(f"{compare.matching_title(site)}: {compare.matching_sentence(site)}")
+        console.print(f"Comparison: {self.out / 'comparison.html'}", soft_wrap=True)
+        return 0
+
+    def _explanations(self) -> int:
+        """Compare two explanations."""
+        if self.match:
+            raise InputError(
+                "Expected two runs of `headcount analyze` for --match, got two explanations. Leave "
+                "it out."
+            )
+        check_is_folder(self.out)
+        names = compare.names_of(self.one, self.other)
+        found = compare.write_explanations(self.one, self.other, self.out, names)
+        console = plain_console(soft_wrap=False)
+        print_warnings(found.warnings, console)
+        console.print(found.headline)
         console.print(f"Comparison: {self.out / 'comparison.html'}", soft_wrap=True)
         return 0
 

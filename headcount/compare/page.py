@@ -181,7 +181,7 @@ def write_comparison(one: Path, other: Path, out: Path, match: bool = False) -> 
         )
     runs = (read_run(one), read_run(other))
     found = compare(*runs)
-    names = _names(one, other)
+    names = names_of(one, other)
     matching: Matching | None = match_heads(*runs, names) if match else None
     out.mkdir(parents=True, exist_ok=True)
     (out / Matching.FILE).unlink(missing_ok=True)
@@ -194,11 +194,13 @@ def write_comparison(one: Path, other: Path, out: Path, match: bool = False) -> 
     return found
 
 
-def _names(one: Path, other: Path) -> tuple[str, str]:
+def names_of(one: Path, other: Path) -> tuple[str, str]:
     """The names of two folders, with as many folders above them as it takes to distinguish them.
 
-    >>> _names(Path("/runs/news"), Path("/runs/web")), _names(Path("/a/b/out"), Path("/a/c/out"))
-    (('news', 'web'), ('b/out', 'c/out'))
+    >>> names_of(Path("/runs/news"), Path("/runs/web"))
+    ('news', 'web')
+    >>> names_of(Path("/a/b/out"), Path("/a/c/out"))
+    ('b/out', 'c/out')
     """
     first, second = one.resolve().parts, other.resolve().parts
     lengths = range(1, max(len(first), len(second)))

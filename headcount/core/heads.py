@@ -77,8 +77,10 @@ def names_a_head(name: str) -> bool:
 class Head:
     """One attention head: site, layer and index, all 0-based.
 
-    >>> str(Head("encoder.self", 3, 7))
-    'enc.3.7'
+    A feed-forward network that is counted among heads is the only one of its layer.
+
+    >>> str(Head("encoder.self", 3, 7)), str(Head("decoder.mlp", 3, 0))
+    ('enc.3.7', 'mlp.3')
     """
 
     site: str
@@ -91,6 +93,8 @@ class Head:
         return LayerId(self.site, self.layer)
 
     def __str__(self) -> str:
+        if self.site in FEED_FORWARDS:
+            return f"mlp.{self.layer}"
         return f"{SITES[self.site]}.{self.layer}.{self.index}"
 
     @classmethod

@@ -1,3 +1,5 @@
+from .blocks import Blocks as Blocks
+from .blocks import apart as apart
 from .circuit_rows import LEVELS as LEVELS
 from .circuit_rows import ORDERS as ORDERS
 from .circuit_rows import SIGNED as SIGNED
@@ -31,6 +33,7 @@ from .reader import Reader as Reader
 from .reader import spelled as spelled
 from .result import SPLIT_FROM as SPLIT_FROM
 from .result import UNLIKELY as UNLIKELY
+from .result import AloneRow as AloneRow
 from .result import BackupRow as BackupRow
 from .result import EffectRow as EffectRow
 from .result import EffectWords as EffectWords

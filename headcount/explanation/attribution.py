@@ -61,8 +61,15 @@ class Attribution:
         )
 
     def of(self, heads: Sequence[Head]) -> Float[np.ndarray, " head"]:
-        """What some heads add."""
-        return np.array([self.heads[head.layer_id][head.index] for head in heads])
+        """What some heads add, or MLPs among them, which are parts if they are no heads."""
+        return np.array(
+            [
+                self.heads[head.layer_id][head.index]
+                if head.layer_id in self.heads
+                else self.parts[str(head)]
+                for head in heads
+            ]
+        )
 
 
 Written = dict[Head, list[tuple[int, float]]]

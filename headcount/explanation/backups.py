@@ -44,7 +44,7 @@ def backups_of(singles: Singles, progress: Progress) -> tuple[BackupRow, ...]:
             f"{', '.join(singles.effects)}. Add corrupt, zero or mean to --effects."
         )
     effect = replacing[0]
-    alone_NH = singles.effects[effect.name]
+    alone_NH = singles.of_heads[effect.name]
     places = falling(abs(alone_NH.mean(0)))[: plan.options.backups].tolist()
     found = list[Float[np.ndarray, "best head"]]()
     for each in spread(partial(_of_prompt, plan, effect, places), plan.cases, "prompts"):

@@ -102,6 +102,31 @@ class Blocks:
         return mean, np.asarray(error), Clusters.of(size_B, size_B, shares=False).degrees
 
 
+def apart(
+    one: tuple[Blocks, Float[np.ndarray, "first head"]],
+    other: tuple[Blocks, Float[np.ndarray, "second head"]],
+) -> tuple[Float[np.ndarray, "3 head"], Float[np.ndarray, " head"]]:
+    """By how much the means over other prompts are larger, with 95 % intervals (Welch), and p.
+
+    P-values of no difference are two-sided and corrected for all heads (Holm).
+
+    Args:
+        one: some prompts and the effects of heads on them.
+        other: other prompts, and the same.
+    """
+    from scipy.special import stdtr, stdtrit
+
+    first, second = (blocks._moments(values_NH) for blocks, values_NH in (one, other))
+    mean_H, error_H = second[0] - first[0], np.hypot(first[1], second[1])
+    parts_H = sum(each[1] ** 4 / each[2] for each in (first, second))
+    degrees_H = np.divide(error_H**4, parts_H, out=np.ones_like(mean_H), where=parts_H > 0)
+    reach_H = stdtrit(degrees_H, 0.975) * error_H
+    sure_H = np.where(mean_H == 0, 0.0, np.inf)
+    far_H = np.divide(abs(mean_H), error_H, out=sure_H, where=error_H != 0)
+    p_H = np.where(np.isnan(error_H), np.nan, 2 * stdtr(degrees_H, -far_H))
+    return np.stack([mean_H, mean_H - reach_H, mean_H + reach_H]), holm(p_H)
+
+
 def _words(text: str) -> set[str]:
     return {*re.findall(r"\w+", text)}
 

@@ -44,6 +44,8 @@ Grid = Literal["ours", "mib"]
 """Sizes of circuits over which areas are taken."""
 Scale = Literal["linear", "log"]
 """Whether areas are over the share of heads, or over its logarithm."""
+ASKED = 0.8
+"""Index of agreement of two circuits that is asked for."""
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 """Shares of the prediction that the smallest circuits keep."""
 
@@ -152,6 +154,10 @@ class StabilityRow:
     """Index of the circuits of both halves of the prompts, which share no prompt."""
     chance: float
     """Index that two random sets of this size have on average."""
+    enough: int = 0
+    """Number of prompts like these, a multiple of theirs, with which two circuits would agree by
+    0.8 (resamples of more blocks); below 0 if 32 times as many are not enough, and 0 in tables of
+    versions without."""
 
 
 @final

@@ -136,6 +136,11 @@ def ordered(
             f"Expected a circuit, whose heads scores choose, got {', '.join(scores)} without one. "
             "Ask for it with --circuit (circuit=True), or leave the scores out."
         )
+    if scores and options.has_mlps:
+        raise InputError(
+            f"Expected rankings of heads and MLPs, got {', '.join(scores)}, which rank heads alone."
+            " Leave --units or the scores out."
+        )
     for name, each in scores.items():
         if {*each} != {*loaded.heads} or not np.isfinite([*each.values()]).all():
             raise InputError(
@@ -195,7 +200,7 @@ def ends_of(plan: Plan) -> tuple[list[Ends], list[str]]:
             f"Expected at least {SPLIT_FROM} prompts for a circuit, since each half chooses "
             f"the heads for the other, got {len(plan.cases)}. Give a file of --prompts."
         )
-    every, others = [[*plan.loaded.heads]], others_of(plan)
+    every, others = [[*plan.units]], others_of(plan)
 
     def of_prompt(n: int) -> list[float]:
         runs = plan.runs(plan.cases[n])
@@ -239,7 +244,7 @@ class Ranked:
 
 def rankings(singles: Singles, scores: Mapping[str, Float[np.ndarray, " head"]]) -> list[Ranked]:
     """The heads by each effect, by each score, and in random orders."""
-    options, num = singles.plan.options, len([*singles.plan.loaded.heads])
+    options, num = singles.plan.options, len(singles.plan.units)
     known = {**singles.effects, **{name: each_H[None] for name, each_H in scores.items()}}
     found = [
         Ranked(name, order, [chosen(each, order)], name not in scores)
@@ -274,7 +279,7 @@ def _mean_of_ranks(ranked: Sequence[Ranked], order: Order, singles: Singles) -> 
 def curves_of(ends: Sequence[Ends], ranked: Sequence[Ranked], progress: Progress) -> list[Curve]:
     """The curve of every ranking, with all others; processes share the prompts."""
     plan = ends[0].plan
-    heads = [*plan.loaded.heads]
+    heads = plan.units
     sizes = sizes_of(len(heads))
     every = [halves for each in ranked for halves in each.halves]
 

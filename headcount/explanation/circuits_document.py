@@ -24,6 +24,7 @@ from headcount.core import (
     sorted_by,
 )
 from headcount.explanation.circuit_rows import (
+    ASKED,
     LEVELS,
     SIGNED,
     AreaRow,
@@ -38,7 +39,7 @@ from headcount.explanation.result import Explained
 from headcount.explanation.together_document import ranking_label
 from headcount.numbers import nats, percent, within
 from headcount.pages import COLOURS, MARKERS
-from headcount.results import RANDOM, find, select
+from headcount.results import RANDOM, Signature, find, select
 from headcount.statistics import ALPHA
 
 NAMED = 8
@@ -58,6 +59,12 @@ def circuit_blocks(found: Explained) -> Iterator[Block]:
     yield from path_blocks(found)
     yield Heading("A circuit of heads")
     yield Text(smallest(found))
+    if unit(found) != "head":
+        mlps = sum(part.startswith("mlp.") for part in found.of(found.measured[0]))
+        yield Text(
+            f"Units are heads and {amount(mlps, 'MLP')}; tables below count both as heads. A "
+            "circuit of heads alone keeps all MLPs, so numbers with and without don’t compare."
+        )
     yield Text(_how(found, first))
     yield _table(found, first.others)
     yield Text(
@@ -205,18 +212,23 @@ def _sets(found: Explained, others: str) -> Table:
 
 def smallest(found: Explained) -> str:
     """The ranking that needs the fewest heads for most of the prediction."""
-    said, total = list[str](), found.faithfulness[-1].heads
+    said, total, noun = list[str](), found.faithfulness[-1].heads, unit(found)
     others = complements(found)[0].others
     for level in LEVELS[1:3]:
         rows = select(found.circuits, level=level, others=others, order=SIGNED)
         best = min((row for row in rows if row.ranking != RANDOM), key=lambda row: row.heads)
         random = next(row for row in rows if row.ranking == RANDOM)
         said.append(
-            f"{best.heads} of {amount(total, 'head')} keep {percent(level)} of the prediction, "
+            f"{best.heads} of {amount(total, noun)} keep {percent(level)} of the prediction, "
             "the best "
-            f"by {ranking_label(found, best.ranking)}; of random heads, {random.heads} do."
+            f"by {ranking_label(found, best.ranking)}; of random {noun}s, {random.heads} do."
         )
     return " ".join(said)
+
+
+def unit(found: Explained) -> str:
+    """What circuits are made of: heads, or heads and MLPs."""
+    return "unit" if Signature.parse(found.record.signature).get("units") else "head"
 
 
 def _which(row: CircuitRow) -> str:
@@ -272,8 +284,6 @@ def faithfulness_curve(rows: Sequence[FaithfulnessRow], label: Callable[[str], s
     return figure
 
 
-ASKED = 0.8
-"""Index of agreement that is asked for."""
 BOTH = "in and undecided"
 """The heads that are certain or undecided."""
 
@@ -285,8 +295,9 @@ def stable_words(found: Explained) -> str:
         return ""
     number = {each: len(select(found.stable, verdict=each)) for each in ("in", "undecided")}
     verb = "is" if number["in"] == 1 else "are"
+    certain = amount(number["in"], unit(found))
     said = (
-        f"{amount(number['in'], 'head')} {verb} certain, {number['undecided']} undecided; with "
+        f"{certain} {verb} certain, {number['undecided']} undecided; with "
         f"both {_kept(kept)} of the prediction is kept"
     )
     there = find(found.kept, prompts="elsewhere", kept=BOTH)
@@ -367,7 +378,17 @@ def _agreement(found: Explained) -> str:
         if good
         else f"No circuit of up to a fifth of the heads reaches {ASKED:g}."
     )
-    return f"Two such circuits agree by {_index(here)} (Jaccard). {more}"
+    return f"Two such circuits agree by {_index(here)} (Jaccard). {more}{_enough(found, here)}"
+
+
+def _enough(found: Explained, row: StabilityRow) -> str:
+    """How many prompts circuits of this size would take to agree."""
+    num = len(found.prompts)
+    if not row.enough or row.value >= ASKED:
+        return ""
+    if row.enough < 0:
+        return f" {32 * num:,} prompts like these would not be enough at this size (extrapolated)."
+    return f" At this size it would take about {row.enough:,} prompts like these (extrapolated)."
 
 
 def _index(row: StabilityRow) -> str:

@@ -22,6 +22,7 @@ from headcount.core import (
     amount,
     is_alone,
     name_of,
+    names_a_head,
     short_hash,
     silent,
     sorted_by,
@@ -212,6 +213,7 @@ def _explained(
         joint,
         tuple(singles.layers()),
         tuple(singles.prompts()),
+        tuple(singles.alone()),
         tuple(_written(reader, plan.loaded, plan.cases, rows)),
         *looks_of(plan, singles.best(plan.options.reasons), progress),
         backups_of(singles, progress),
@@ -229,7 +231,7 @@ def _explained(
 
 def _of_circuit(found: Explained) -> list[Head]:
     """The most certain heads of the stable circuit that have no reasons yet."""
-    kept = [row for row in found.stable if row.verdict != "out"]
+    kept = [row for row in found.stable if row.verdict != "out" and names_a_head(row.head)]
     kept = sorted_by(kept, lambda row: row.share, descending=True)[:_OF_CIRCUIT]
     known = {row.head for row in found.looks}
     return [Head.parse(row.head) for row in kept if row.head not in known]
@@ -264,7 +266,7 @@ def _with_circuits(
     warnings = (*found.record.warnings, *filter(None, [no_ranking(curves)]))
     record = replace(found.record, nothing=ends[0].row().nothing, warnings=warnings)
     seed, kept, rows = plan.options.seed, list[KeptRow](), list[StableRow]()
-    stable = stable_circuit(singles.effects, curves, [*plan.loaded.heads], seed)
+    stable = stable_circuit(singles.effects, curves, plan.units, seed)
     if stable is not None:
         kept += kept_rows(stable, plan, others, "these")
         rows += stable_rows(stable, plan, others)
@@ -324,6 +326,7 @@ def _signed(
         "heads": ",".join(options.heads) or None,
         "together": ",".join(map(str, options.together)),
         "circuit": options.circuit or None,
+        "units": ",".join(options.units) if options.has_mlps else None,
         "others": ",".join(options.others) or None,
         "scores": short_hash(given, 8) if scores else None,
         "steps": options.learning or None,

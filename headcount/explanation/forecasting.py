@@ -49,7 +49,7 @@ def forecast(loaded: Loaded, prompts: Sequence[Prompt], options: ExplainOptions)
     cases = sorted(map(reader.case, prompts), key=lambda case: case.rows[0].length)
     middle = cases[max(0, len(cases) // 2 - AT_ONCE) :][:AT_ONCE]
     plan = Plan.of(loaded, middle, replace(options, steps=_STEPS * bool(options.learning)), ())
-    heads, others = [*loaded.heads], others_of(plan)
+    heads, others = plan.units, others_of(plan)
     random = np.random.default_rng(options.seed)
     sets = [[head for head in heads if random.random() < 0.5] for _ in range(_ROWS)]
     runs, run_s = _timed(lambda: plan.runs(middle[-1]))

@@ -33,11 +33,12 @@ from headcount.core import LayerId, Progress, check_memory, paced
 from headcount.explanation.changes import Outputs
 from headcount.explanation.circuit_rows import SIGNED
 from headcount.explanation.circuits import Ends, Ranked
+from headcount.explanation.mlps import heard_units
 from headcount.explanation.plan import Plan
 from headcount.explanation.runs import Row, last_logits, logits_of
 from headcount.importance import frozen
 from headcount.models import Loaded
-from headcount.tap import AttentionLayer, evaluating, heard, input_device, without_cache
+from headcount.tap import AttentionLayer, evaluating, input_device, without_cache
 
 NAME = "matryoshka"
 TEMPERATURE, RATE = 0.5, 0.05
@@ -65,7 +66,7 @@ def learn(
     random = np.random.default_rng((options.seed, half))
     prompts = [Prompted.of(end, n) for n in numbers]
     gain = float(np.mean([end.whole_N[n] - end.nothing_N[n] for n in numbers]))
-    mixed, total = Mixed(plan, options.learners), len([*plan.loaded.heads])
+    mixed, total = Mixed(plan, options.learners), len(plan.units)
     largest = AT_ONCE * max(each.size for each in prompts)
     check_memory(options.learners * (24 * total + largest), f"{options.learners:,} learners")
     score_LH = torch.zeros(options.learners, total, dtype=torch.float64, requires_grad=True)
@@ -180,7 +181,7 @@ class Mixed:
             replace(row, ids=row.ids + row.ids[-1:] * more)
             for row, more in zip(rows, padding, strict=True)
         ]
-        with heard(self._loaded.model, self._loaded.anatomy, head_outputs=mix):
+        with heard_units(self._loaded, rows[0].mlps, mix):
             logits = _logits(self._loaded, padded, copies, max(padding))
         for number, (row, more) in enumerate(zip(rows, padding, strict=True)):
             here = logits[number * copies :][:copies]
@@ -218,7 +219,7 @@ def _places(plan: Plan) -> dict[LayerId, slice]:
     """The places of each layer's heads among all heads."""
 
     def found() -> Iterator[tuple[LayerId, slice]]:
-        heads = [head.layer_id for head in plan.loaded.heads]
+        heads = [unit.layer_id for unit in plan.units]
         for layer in dict.fromkeys(heads):
             start = heads.index(layer)
             yield layer, slice(start, start + heads.count(layer))

@@ -1,7 +1,7 @@
 """Options of an explanation. Needs no torch."""
 
 from dataclasses import dataclass
-from typing import Annotated, final
+from typing import Annotated, Literal, final
 
 from headcount.core import (
     Count,
@@ -65,6 +65,8 @@ class ExplainOptions:
     with a row for every other head."""
     circuit: bool = False
     """Find the smallest sets of heads that keep the prediction; needs several prompts."""
+    units: tuple[Literal["heads", "mlps"], ...] = ("heads",)
+    """What circuits are made of: heads alone, which keep all MLPs, or heads and mlps."""
     others: tuple[str, ...] = ()
     """What the heads outside a circuit output: second (their outputs in the second prompt),
     mean, zero, resample (their outputs in other prompts); by default second, if there is one,
@@ -107,6 +109,16 @@ class ExplainOptions:
                 f"Expected all heads for a circuit, got {' '.join(self.heads)} alone. Leave "
                 "--heads or --circuit out."
             )
+        if "heads" not in self.units:
+            raise InputError(
+                f"Expected heads among the units of a circuit, got {' '.join(self.units)}. Write "
+                "--units heads mlps."
+            )
+        if self.has_mlps and not self.circuit:
+            raise InputError(
+                "Expected a circuit, which MLPs belong to, got --units heads mlps without one. Add "
+                "--circuit, or leave --units out."
+            )
         for name in self.others:
             check_known("an output of other heads", name, (*OTHERS, *EFFECTS), "(one of {})")
         for name, number in {"steps": self.steps, "exact": self.exact}.items():
@@ -125,6 +137,11 @@ class ExplainOptions:
                 "Expected numbers of heads and of draws of at least 1, got "
                 f"{self.together} and {self.draws}. Leave them out for the defaults."
             )
+
+    @property
+    def has_mlps(self) -> bool:
+        """Whether circuits are made of MLPs, too."""
+        return "mlps" in self.units
 
     @property
     def learning(self) -> int:

@@ -13,7 +13,18 @@ from typing import final
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
 
-from headcount.core import MUTED, Block, Chart, Head, Heading, Text, amount, new_figure, sorted_by
+from headcount.core import (
+    MUTED,
+    Block,
+    Chart,
+    Head,
+    Heading,
+    Text,
+    amount,
+    names_a_head,
+    new_figure,
+    sorted_by,
+)
 from headcount.explanation.result import Explained
 from headcount.numbers import percent
 from headcount.pages import COLOURS
@@ -42,7 +53,8 @@ class Path:
 
 def paths_of(found: Explained) -> list[Path]:
     """The paths between heads of the stable circuit that are beyond chance, the largest first."""
-    heads = {row.head for row in found.stable if row.verdict != "out"}
+    kept = {row.head for row in found.stable if row.verdict != "out"}
+    heads = {*filter(names_a_head, kept)}
     paths = list[Path]()
     for row in found.reasons:
         kind, source = ("query", row.query) if row.query else ("key", row.key)

@@ -20,9 +20,10 @@ from headcount.explanation.effects import (
     Gradient,
     Replacement,
 )
+from headcount.explanation.mlps import units_of
 from headcount.explanation.options import ExplainOptions
 from headcount.explanation.prompt_runs import PromptRuns, mean_outputs
-from headcount.explanation.result import SPLIT_FROM, EffectRow, LayersRow, PromptRow
+from headcount.explanation.result import SPLIT_FROM, AloneRow, EffectRow, LayersRow, PromptRow
 from headcount.explanation.runs import Case, Row
 from headcount.models import Loaded
 
@@ -42,6 +43,8 @@ class Plan:
     """What heads' mean outputs are over; the prompts if there are none."""
     heads: Sequence[Head]
     """The heads to measure."""
+    units: Sequence[Head]
+    """The same, and behind them the MLPs, if circuits are made of these, too."""
     effects: Sequence[Effect]
     others: Sequence[str]
     """What the heads outside circuits output, by name; none without circuits."""
@@ -70,7 +73,8 @@ class Plan:
         if "mean" in others or any("means" in each.needs for each in effects):
             means = mean_outputs(loaded, texts or [case.rows[0] for case in cases])
         blocks = Blocks.of([case.prompt for case in cases])
-        return cls(loaded, cases, options, texts, heads, effects, others, means, blocks)
+        units = [*heads, *units_of(cases[0].rows[0].mlps)]
+        return cls(loaded, cases, options, texts, heads, units, effects, others, means, blocks)
 
     def runs(self, case: Case) -> PromptRuns:
         """The runs of a prompt."""
@@ -193,8 +197,8 @@ class Singles:
     """The same in the second prompt; NaN without one."""
     log_N: Float[np.ndarray, " prompt"]
     """Log-probability of the target."""
-    effects: Mapping[str, Float[np.ndarray, "prompt head"]]
-    """The effects of every head, by name."""
+    effects: Mapping[str, Float[np.ndarray, "prompt unit"]]
+    """The effects of every head and other unit, by name."""
     parts: Mapping[tuple[str, str], Float[np.ndarray, " prompt"]]
     """What else adds to the logit, by the name of the effect and its own."""
     logit: float
@@ -226,10 +230,21 @@ class Singles:
         """A row for each effect of each head, and for each other part of the logit."""
         for name, effect_NH in self.effects.items():
             p_H = self.plan.blocks.p(effect_NH).tolist()
-            for head, effect_N, p in zip(self.plan.heads, effect_NH.T, p_H, strict=True):
-                yield self._row(str(head), name, effect_N, p)
+            for unit, effect_N, p in zip(self.plan.units, effect_NH.T, p_H, strict=True):
+                yield self._row(str(unit), name, effect_N, p)
+        units = {*map(str, self.plan.units)}
         for (name, part), value_N in self.parts.items():
-            yield self._row(part, name, value_N)
+            if part not in units:
+                yield self._row(part, name, value_N)
+
+    def alone(self) -> Iterator[AloneRow]:
+        """A row for each effect of each head on each of several prompts."""
+        if len(self.plan.cases) < 2:
+            return
+        for name, effect_NH in self.effects.items():
+            for unit, effect_N in zip(self.plan.units, effect_NH.T.tolist(), strict=True):
+                for n, value in enumerate(effect_N):
+                    yield AloneRow(str(unit), name, n, value)
 
     def _row(
         self, part: str, effect: str, value_N: Float[np.ndarray, " prompt"], p: float = float("nan")
@@ -241,8 +256,13 @@ class Singles:
 
     def best(self, number: int) -> list[Head]:
         """The heads with the largest effects, by the first effect that was measured."""
-        first_NH = next(iter(self.effects.values()))
+        first_NH = next(iter(self.of_heads.values()))
         return [self.plan.heads[place] for place in falling(abs(first_NH.mean(0)))[:number]]
+
+    @property
+    def of_heads(self) -> dict[str, Float[np.ndarray, "prompt head"]]:
+        """The effects of heads alone."""
+        return {name: each[:, : len(self.plan.heads)] for name, each in self.effects.items()}
 
     def prompts(self) -> Iterator[PromptRow]:
         """A row for each prompt."""
@@ -286,10 +306,10 @@ def _of_prompt(plan: Plan, case: Case) -> _OfPrompt:
     logit = float("nan")
     for effect in plan.effects:
         if isinstance(effect, Replacement):
-            effects[effect.name] = effect.lost(runs, [[head] for head in plan.heads])
+            effects[effect.name] = effect.lost(runs, [[unit] for unit in plan.units])
             continue
         name, found = _direct(effect, runs)
-        effects[name] = found.of(plan.heads)
+        effects[name] = found.of(plan.units)
         parts |= {(name, part): value for part, value in found.parts.items()}
         logit = found.logit if found.parts else logit
     knockout, ranges = plan.knockout, plan.ranges()

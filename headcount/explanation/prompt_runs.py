@@ -30,6 +30,7 @@ from torch import Tensor
 from headcount.core import Head, InputError, LayerId, added, amount
 from headcount.explanation.attribution import Attribution, attribute
 from headcount.explanation.changes import At, Change, Outputs
+from headcount.explanation.mlps import heard_units
 from headcount.explanation.runs import Case, Row, Run, aligned, last_logits
 from headcount.importance import Lrp, frozen, unfused
 from headcount.models import Loaded
@@ -188,7 +189,7 @@ def mean_outputs(loaded: Loaded, rows: Sequence[Row]) -> Outputs:
 
     body = loaded.model.base_model
     with evaluating(loaded.model), torch.inference_mode():
-        with heard(loaded.model, loaded.anatomy, head_outputs=add):
+        with heard_units(loaded, rows[0].mlps, add):
             for row in rows:
                 body(**row.inputs(loaded), **without_cache(body))
     return {layer: sum_1HD / counts[layer] for layer, sum_1HD in sums.items()}
@@ -215,7 +216,8 @@ def gradients(loaded: Loaded, row: Row, states: States | None = None) -> Outputs
 
     model, anatomy = loaded.model, loaded.anatomy
     with evaluating(model), frozen(model), torch.enable_grad():
-        with heard(model, anatomy, head_outputs=hear, hidden_states=enter if states else None):
+        entering = heard(model, anatomy, hidden_states=enter if states else None)
+        with heard_units(loaded, row.mlps, hear), entering:
             log_NR = row.log_probabilities(last_logits(loaded, row, num))
         return _slopes((log_NR @ row.signs(log_NR)).sum() / num, outputs)
 
@@ -242,7 +244,7 @@ def relevances(loaded: Loaded, row: Row) -> Outputs:
     with (
         Lrp(model, "relp") as rules,
         Tap(model, loaded.anatomy, unfused("relp"), block=2**62),
-        heard(model, loaded.anatomy, head_outputs=hear),
+        heard_units(loaded, row.mlps, hear),
     ):
         read_1R = row.logits(last_logits(loaded, row))
         start = (read_1R @ row.signs(read_1R))[0]

@@ -26,10 +26,12 @@ from headcount.corpora import (
 )
 from headcount.explanation.alignment import Tokens, aligned_places, at_the_same
 from headcount.explanation.changes import At, Look
+from headcount.explanation.mlps import mlps_of
 from headcount.explanation.options import LAST, ExplainOptions
 from headcount.explanation.prompts import Prompt
 from headcount.explanation.runs import Case, Reading, Row
 from headcount.models import Loaded, picture_encoder
+from headcount.tap import AttentionLayer
 from headcount.tasks import Pictured, fitting
 
 Kind = Literal["translation", "classification", "causal-lm", "masked-lm"]
@@ -97,7 +99,8 @@ class Reader:
             shared = "".join(map(self.piece, commonprefix(answers)))
         if prompt.corrupt is None:
             rows = self._at(self._rows(text, answers, prompt), text, prompt)
-            return Case(prompt, text, tokens, self._beside(rows, prompt.beside), None, shared)
+            clean = self._beside(rows, prompt.beside)
+            return Case(prompt, text, tokens, self._with_mlps(clean), None, shared)
         second = self._tokens(prompt.corrupt, prompt, prompt.corrupt_beside)
         second = _cut(second, 0, len(second.ids) - (len(read.ids) - end))
         self._check_alignable(text, second, prompt)
@@ -106,7 +109,16 @@ class Reader:
         clean = self._at(clean, text, prompt)
         corrupt = self._beside(map(at_the_same, corrupt, clean), prompt.corrupt_beside)
         clean = self._beside(clean, prompt.beside)
+        clean, corrupt = map(self._with_mlps, (clean, corrupt))
         return Case(prompt, text, tokens, clean, corrupt, shared)
+
+    def _with_mlps(self, rows: Sequence[Row]) -> tuple[Row, ...]:
+        """Rows whose MLPs are heard, if they are units of circuits."""
+        return tuple(replace(row, mlps=self._mlps) for row in rows)
+
+    @cached_property
+    def _mlps(self) -> tuple[AttentionLayer, ...]:
+        return mlps_of(self._loaded) if self._options.has_mlps else ()
 
     def _beside(self, rows: Iterable[Row], sentence: Sentence | None) -> tuple[Row, ...]:
         """Rows with the pictures of their prompt."""
@@ -170,7 +182,7 @@ class Reader:
                 "no targets. Leave --texts out: outputs are then averaged over the prompts."
             )
         longest = min(LONGEST, self._loaded.max_length or LONGEST)
-        return Row(label_source(self._encoder, text).ids[:longest], None, ())
+        return Row(label_source(self._encoder, text).ids[:longest], None, (), mlps=self._mlps)
 
     def _tokens(self, text: str, prompt: Prompt, beside: Sentence | None = None) -> LabelledTokens:
         """The tokens of a text; a causal model continues it, so none ends it.

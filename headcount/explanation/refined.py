@@ -36,7 +36,7 @@ def refined(
     first_NH = next(iter(singles.effects.values()))
     known = [chosen(first_NH, "size"), *(halves for each in learned for halves in each.halves)]
     best = [_best(known, half, most) for half in (0, 1)]
-    heads, num = [*plan.loaded.heads], len(plan.cases)
+    heads, num = plan.units, len(plan.cases)
     exact_NH = first_NH.copy()
 
     def of_prompt(n: int) -> np.ndarray:

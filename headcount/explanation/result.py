@@ -238,6 +238,21 @@ class PositionRow:
 
 @final
 @dataclass(frozen=True)
+class AloneRow:
+    """The effect of a head on one prompt."""
+
+    part: str
+    """Name of the head."""
+    effect: str
+    """Name of the effect."""
+    prompt: int
+    """Number of the prompt, from 0."""
+    value: float
+    """By how much the head raises what is predicted there, in nats."""
+
+
+@final
+@dataclass(frozen=True)
 class PromptRow:
     """One prompt and what the model predicts."""
 
@@ -317,6 +332,10 @@ class Explained(Result[ExplanationRecord]):
     """A row for each layer and range of layers whose looks are knocked out."""
     prompts: tuple[PromptRow, ...] = table("prompts.parquet", "what is predicted")
     """A row for each prompt."""
+    alone: tuple[AloneRow, ...] = table(
+        "alone.parquet", "the effects of heads on each prompt", default=()
+    )
+    """A row for each head, effect and prompt, if there are several prompts."""
     written: tuple[WrittenRow, ...] = table(
         "written.parquet", "the tokens that heads promote and demote", default=()
     )

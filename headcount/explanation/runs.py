@@ -34,6 +34,7 @@ from torch import Tensor, nn
 from headcount.core import LayerId
 from headcount.corpora import LabelledTokens
 from headcount.explanation.changes import At, Beginning, Change, Look, Outputs, Replacing
+from headcount.explanation.mlps import heard_units
 from headcount.explanation.prompts import Prompt
 from headcount.models import Loaded
 from headcount.tap import (
@@ -41,7 +42,6 @@ from headcount.tap import (
     Tap,
     block_of,
     evaluating,
-    heard,
     input_device,
     intercepted,
     replaced,
@@ -79,6 +79,8 @@ class Row:
     """Which looks are knocked out; None where the prompt lacks the word to be looked at."""
     at: At | None = None
     """The tokens at which heads are replaced; None stands for all."""
+    mlps: tuple[AttentionLayer, ...] = field(default=(), compare=False)
+    """MLPs that are units beside heads."""
     beside: Mapping[str, Tensor] | None = field(default=None, compare=False)
     """Further arguments of the model, its pictures; None for a text alone."""
 
@@ -184,7 +186,7 @@ class Run:
         with (
             evaluating(loaded.model),
             torch.inference_mode(),
-            heard(loaded.model, loaded.anatomy, head_outputs=keep),
+            heard_units(loaded, row.mlps, keep),
             intercepted(self._blocks, after=lambda module, output: self._returned.append(output)),
         ):
             log_1R = row.log_probabilities(last_logits(loaded, row))
@@ -234,7 +236,9 @@ class Run:
             for context in (evaluating(model), torch.inference_mode()):
                 stack.enter_context(context)
             stack.enter_context(Tap(model, anatomy, blocked=self._blocked(changes, start)))
-            stack.enter_context(heard(model, anatomy, head_outputs=Replacing(changes, start)))
+            stack.enter_context(
+                heard_units(self._loaded, self._row.mlps, Replacing(changes, start))
+            )
             for block, output in zip(self._blocks[:lowest], self._returned, strict=False):
                 stack.enter_context(replaced(block, _copies(output, num, start)))
             logits = last_logits(self._loaded, self._row, num, start, cache)

@@ -7,9 +7,10 @@ $$J(S, T) = \frac{|S \cap T|}{|S \cup T|}, \qquad
     E[J] \approx \frac{k}{2 N - k} \text{ of random heads}$$
 
 Resamples share prompts, so the index of the circuits of both halves, which share none, stands
-beside. Of the size at which circuits keep `SHARE` of the prediction, heads in at least `CERTAIN` of
-the resamples' circuits are *in*, those in at most 1 - `CERTAIN` are *out*, and the rest are
-*undecided*.
+beside. How many prompts an index of .8 would take is extrapolated: resamples of more blocks than
+there are have the standard errors of so many. Of the size at which circuits keep `SHARE` of the
+prediction, heads in at least `CERTAIN` of the resamples' circuits are *in*, those in at most 1 -
+`CERTAIN` are *out*, and the rest are *undecided*.
 
 A circuit is equivalent to the model if the interval of its faithfulness lies between .8 and 1.2
 (two one-sided tests at 2.5 %); the rest of the heads knows nothing of the answer if theirs holds 0;
@@ -32,6 +33,7 @@ from jaxtyping import Bool, Float, Int
 from headcount.core import Head, amount, spread
 from headcount.explanation.blocks import Blocks
 from headcount.explanation.circuit_rows import (
+    ASKED,
     SIGNED,
     Curve,
     KeptRow,
@@ -49,6 +51,8 @@ RESAMPLES = 100
 """Number of times that prompts are drawn again."""
 CERTAIN = 0.95
 """Share of the resamples whose circuits have a head that is in."""
+MORE = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+"""How many times as many prompts are drawn, to say with how many circuits would agree so far."""
 SHARE = 0.8
 """Share of the prediction that a circuit keeps whose size is taken."""
 
@@ -84,11 +88,19 @@ Effects = Mapping[str, Float[np.ndarray, "prompt head"]]
 
 
 def places_of(
-    effect_NH: Float[np.ndarray, "prompt head"], blocks: Blocks, seed: int
+    effect_NH: Float[np.ndarray, "prompt head"], blocks: Blocks, seed: int, times: int = 1
 ) -> Int[np.ndarray, "resample head"]:
-    """The place of every head, 0 for the best, by the mean effects over each resample."""
+    """The place of every head, 0 for the best, by the mean effects over each resample.
+
+    Args:
+        effect_NH: the effects of every head on every prompt.
+        blocks: which prompts share names.
+        seed: the seed of the draws.
+        times: how many times as many blocks are drawn as there are.
+    """
     random = np.random.default_rng((seed, RESAMPLES))
-    drawn_RB = random.multinomial(blocks.count, [1 / blocks.count] * blocks.count, RESAMPLES)
+    even = [1 / blocks.count] * blocks.count
+    drawn_RB = random.multinomial(times * blocks.count, even, RESAMPLES)
     weight_RN = drawn_RB[:, blocks.numbers]
     score_RH = weight_RN @ effect_NH / weight_RN.sum(1, keepdims=True)
     return (-score_RH).argsort(1, kind="stable").argsort(1)
@@ -99,12 +111,11 @@ def stability_rows(effects: Effects, curves: Sequence[Curve], seed: int) -> Iter
     for curve in _first(curves):
         if curve.ranking not in effects or curve.blocks.count < FEWEST_CLUSTERS:
             continue
-        place_RH = places_of(effects[curve.ranking], curve.blocks, seed)
-        num = int(curve.sizes[-1])
+        effect_NH, num = effects[curve.ranking], int(curve.sizes[-1])
+        places = {times: places_of(effect_NH, curve.blocks, seed, times) for times in MORE}
         for size, shared in zip(curve.sizes[1:].tolist(), curve.shared[1:], strict=True):
-            in_RH = (place_RH < size).astype(float)
-            both = (in_RH @ in_RH.T)[np.triu_indices(RESAMPLES, 1)]
-            jaccard = both / (2 * size - both)
+            jaccard = agreement(places[1], size)
+            enough = (times for times in MORE if agreement(places[times], size).mean() >= ASKED)
             low, high = np.quantile(jaccard, [0.025, 0.975]).tolist()
             yield StabilityRow(
                 curve.ranking,
@@ -114,7 +125,15 @@ def stability_rows(effects: Effects, curves: Sequence[Curve], seed: int) -> Iter
                 high,
                 halves=shared / (2 * size - shared),
                 chance=size / (2 * num - size),
+                enough=len(effect_NH) * next(enough, -1),
             )
+
+
+def agreement(place_RH: Int[np.ndarray, "resample head"], size: int) -> Float[np.ndarray, " pair"]:
+    """Jaccard's index of the circuits of every two resamples."""
+    in_RH = (place_RH < size).astype(float)
+    both = (in_RH @ in_RH.T)[np.triu_indices(RESAMPLES, 1)]
+    return both / (2 * size - both)
 
 
 def stable_circuit(

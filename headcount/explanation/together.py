@@ -27,7 +27,7 @@ def joint_rows(singles: Singles, progress: Progress) -> Iterator[JointRow]:
     """A row for each number of best heads, by each effect of a replacement."""
     plan, every = singles.plan, [*singles.plan.loaded.heads]
     sets = [
-        Together(effect, ranking, singles.effects, plan.heads, size, every, plan.options)
+        Together(effect, ranking, singles.of_heads, plan.heads, size, every, plan.options)
         for effect in plan.replacements
         for ranking in _rankings(effect, singles.effects)
         for size in plan.options.together

@@ -283,6 +283,119 @@ def test_a_planted_circuit_is_found_exactly() -> None:
     assert "2 of 12 heads" in text, text
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("others", ["second", "mean", "zero"])
+def test_circuits_of_heads_and_mlps_are_those_of_hooks(others: str) -> None:
+    """Faithfulness by hooks on projections and on whole MLP modules of the stock model."""
+    held: Any = loaded(LLAMA)
+    options = ExplainOptions(
+        effects=("estimate",),
+        together=(),
+        draws=1,
+        circuit=True,
+        others=(others,),
+        units=("heads", "mlps"),
+    )
+    found = explain(held, PROMPTS, options=options)
+    layers, names = held.model.model.layers, [*map(str, held.heads), "mlp.0", "mlp.1"]
+    rows = {row.part: row for row in found.effects if row.effect == "estimate"}
+    assert {*rows} >= {*names} and len(rows) == len({*rows})
+    cases = [Reader(held, ExplainOptions()).case(each) for each in PROMPTS]
+
+    def heard(inputs: Any, change: Any = None) -> tuple[Any, torch.Tensor]:
+        """What projections read and MLPs give, and log-probabilities."""
+        seen, handles = {}, []
+        for n, layer in enumerate(layers):
+
+            def project(_: Any, given: Any, n: int = n) -> Any:
+                seen[n] = given[0][0].clone()
+                return None if change is None else (change(n, given[0][0])[None],)
+
+            def feed(_: Any, given: Any, output: Any, n: int = n) -> Any:
+                seen[f"mlp.{n}"] = output[0].clone()
+                return None if change is None else change(f"mlp.{n}", output[0])[None]
+
+            handles.append(layer.self_attn.o_proj.register_forward_pre_hook(project))
+            handles.append(layer.mlp.register_forward_hook(feed))
+        with torch.no_grad():
+            logits = held.model(**inputs).logits[0].double().log_softmax(-1)
+        for each in handles:
+            each.remove()
+        return seen, logits
+
+    clean = [heard(case.rows[0].inputs(held))[0] for case in cases]
+    means = {key: torch.cat([each[key] for each in clean]).mean(0) for key in clean[0]}
+
+    def left(row: Any, second: Any, kept: list[str]) -> float:
+        there = heard(second.inputs(held))[0]
+        there = {key: each[[*row.in_other]] for key, each in there.items()}
+
+        def change(key: Any, given: torch.Tensor) -> torch.Tensor:
+            instead = torch.zeros_like(given)
+            if others == "second":
+                instead = there[key]
+            if others == "mean":
+                instead = means[key].expand_as(given)
+            if isinstance(key, str):
+                return given if key in kept else instead
+            new, dim = instead.clone(), given.shape[-1] // 6
+            for head in range(6):
+                if f"dec.{key}.{head}" in kept:
+                    place = slice(head * dim, (head + 1) * dim)
+                    new[:, place] = given[:, place]
+            return new
+
+        log = heard(row.inputs(held), change)[1]
+        return float(sum(each.sign * log[each.place, each.token] for each in row.readings))
+
+    def all_left(halves: list[list[str]]) -> float:
+        """The mean over prompts, of which each half keeps its own units."""
+        return float(
+            np.mean(
+                [
+                    sum(
+                        left(*rows, halves[n % 2])
+                        for rows in zip(case.rows, case.corrupt or (), strict=True)
+                    )
+                    for n, case in enumerate(cases)
+                ]
+            )
+        )
+
+    none, whole = all_left([[], []]), all_left([names, names])
+    for row in select(found.faithfulness, ranking="estimate", order="signed"):
+        kept = [
+            sorted(names, key=lambda name: -getattr(rows[name], half))[: row.heads]
+            for half in ("second", "first")
+        ]
+        expected = (all_left(kept) - none) / (whole - none)
+        assert row.value == pytest.approx(expected, abs=1e-4)
+    assert "Units are heads and 2 MLPs" in document_of(found).markdown()
+
+
+@pytest.mark.slow
+def test_mlps_that_do_nothing_are_in_no_planted_circuit() -> None:
+    """They write zero, so two heads of 14 units are the circuit, and every size agrees."""
+    held = planted_model()
+    options = ExplainOptions(
+        effects=("estimate", "corrupt"),
+        together=(),
+        draws=1,
+        circuit=True,
+        others=("second",),
+        units=("heads", "mlps"),
+        steps=30,
+    )
+    found = explain(held, copied(held), options=options)
+    for effect in options.effects:
+        assert [found.of(effect)[f"mlp.{n}"].value for n in (0, 1)] == [0, 0]
+    for row in select(found.circuits, level=0.95, order=SIGNED):
+        if row.ranking != RANDOM:
+            names = {*row.names.replace("|", " ").split()}
+            assert row.heads == 2 and names == {"dec.0.2", "dec.1.4"}, row
+    assert found.faithfulness[-1].heads == 14
+
+
 def test_the_best_heads_are_ranked_again_by_what_they_do_alone() -> None:
     """By the book: each half replaces its own best two, and the others keep the first effect."""
     held, random = loaded(LLAMA), np.random.default_rng(0)

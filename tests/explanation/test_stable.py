@@ -20,11 +20,12 @@ from headcount.explanation import (
     explain,
 )
 from headcount.explanation.blocks import Blocks
-from headcount.explanation.circuit_rows import Curve
+from headcount.explanation.circuit_rows import ASKED, Curve
 from headcount.explanation.paths_document import Path, path_blocks, paths_of
 from headcount.explanation.stable import (
     RESAMPLES,
     Stable,
+    agreement,
     no_ranking,
     places_of,
     stability_rows,
@@ -92,6 +93,19 @@ def test_agreement_is_that_of_the_book() -> None:
         assert row.chance == pytest.approx(row.heads / 40 / (1 - row.heads / 40), abs=1e-9)
         assert shared == pytest.approx(row.heads**2 / 20, abs=0.15), "so chance shares k²/N"
     assert rows[0].value == 1 and rows[1].value < 1, "three heads always matter"
+    assert rows[0].enough == 24, "which is the number of prompts"
+    numbers = np.random.default_rng((SEED, RESAMPLES))
+    drawn = numbers.multinomial(6 * 12, [1 / 12] * 12, RESAMPLES)
+    means = [np.average(singles.effects["estimate"], 0, each[np.arange(24) % 12]) for each in drawn]
+    circuits = [{*np.argsort(-each)[:5]} for each in means]
+    pairs = [
+        len(one & other) / len(one | other)
+        for n, one in enumerate(circuits)
+        for other in circuits[:n]
+    ]
+    place_RH = places_of(singles.effects["estimate"], singles.blocks, SEED, 6)
+    assert np.mean(pairs) == pytest.approx(np.mean(agreement(place_RH, 5)))
+    assert np.mean(pairs) >= ASKED or rows[1].enough not in (24, 48, 72, 96, 144)
 
 
 def test_resamples_are_drawn_by_blocks() -> None:

@@ -127,9 +127,10 @@ def compare_explanations(
     if not effects or heads[0] != heads[1]:
         what = "heads" if effects else "effects"
         raise InputError(
-            f"Expected explanations with the same {what}, got {len(heads[0])} and {len(heads[1])} "
-            f"heads, by {', '.join(one.measured)} and {', '.join(other.measured)}. Explain the "
-            "same model, or one that was trained from it, by the same --effects."
+            f"Expected explanations with the same {what}, got {amount(len(heads[0]), 'head')} by "
+            f"{', '.join(one.measured)} and {amount(len(heads[1]), 'head')} by "
+            f"{', '.join(other.measured)}. Explain the same model, or one that was trained from "
+            "it, by the same --effects."
         )
     prompts = [[_asked(row) for row in each.prompts] for each in (one, other)]
     is_paired = prompts[0] == prompts[1]

@@ -388,7 +388,8 @@ def test_mlps_that_do_nothing_are_in_no_planted_circuit() -> None:
     )
     found = explain(held, copied(held), options=options)
     for effect in options.effects:
-        assert [found.of(effect)[f"mlp.{n}"].value for n in (0, 1)] == [0, 0]
+        values = [found.of(effect)[f"mlp.{n}"].value for n in (0, 1)]
+        assert values == pytest.approx([0, 0], abs=1e-6)
     for row in select(found.circuits, level=0.95, order=SIGNED):
         if row.ranking != RANDOM:
             names = {*row.names.replace("|", " ").split()}

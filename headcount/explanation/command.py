@@ -163,7 +163,7 @@ class Explain(CorpusArguments, BesideCommand["explanation.Explained"]):
         self.ranked  # noqa: B018
 
     def measure(self, read: "models.Loaded", progress: Report) -> "explanation.Explained":
-        """Attribute, replace heads alone and together; how long circuits take is said before."""
+        """Attribute, replace heads alone and together; first say how long circuits will take."""
         if self.how.circuit and is_alone():
             print_lines(filter(None, [explanation.forecast(read, self.asked, self.how)]))
         return explanation.explain(

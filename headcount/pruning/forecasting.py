@@ -4,9 +4,9 @@ One batch is run twice, first to warm up. A phase takes the time of the second p
 number of tokens; a pass with gradients counts as three passes. Not counted are loading, what is
 searched for a score (translations, passages), and the search of a budget.
 
-Memory is that of the models that stand beside each other, and of a batch's logits: in the
-certificate the given, the pruned and the reloaded model; in a training the given and the pruned
-one, gradients, and two moments of AdamW.
+Memory counts the models that are held at once, and the logits of a batch. The certificate holds the
+given, the pruned and the reloaded model; a training holds the given and the pruned one, gradients,
+and two moments of AdamW.
 """
 
 from collections.abc import Iterator
@@ -60,7 +60,7 @@ class Forecast:
     unknown: tuple[str, ...] = ()
     """What takes time beside them."""
     memory: int = 0
-    """Bytes of the models that stand beside each other, and of a batch."""
+    """Bytes of the models that are held at once, and of a batch."""
     free: int | None = None
     """Bytes that are free; None if that is not known."""
 
@@ -161,7 +161,7 @@ def forecast(
 
 
 def _memory(loaded: Loaded, trains: bool) -> int:
-    """Bytes of the models that stand beside each other, and of a batch's logits."""
+    """Bytes of the models that are held at once, and of a batch's logits."""
     weights = parameter_bytes(loaded.model)
     return weights * (TRAINED if trains else FORMS) + max(ROOM, weights // 2)
 

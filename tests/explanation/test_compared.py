@@ -53,7 +53,8 @@ def test_effects_of_each_prompt_are_kept(both: tuple[Explained, Explained]) -> N
 def test_same_prompts_are_paired(both: tuple[Explained, Explained]) -> None:
     found = compare_explanations(*both)
     assert found.is_paired and found.effects == ("zero",)
-    tested = stats.ttest_rel(*map(_values, both[::-1]))
+    one, other = map(_values, both)
+    tested: Any = stats.ttest_rel(other, one)
     ends, p_H = tested.confidence_interval(), holm(tested.pvalue)
     rows = {row.part: row for row in found.changes}
     for n, head in enumerate(map(str, loaded(LLAMA).heads)):
@@ -73,7 +74,7 @@ def test_other_prompts_are_independent() -> None:
     first, second = random.normal(0, 1, (9, 4)), random.normal(0.5, 3, (14, 4))
     pairs = [(Blocks(np.arange(len(each))), each) for each in (first, second)]
     (mean, low, high), p_H = apart(*pairs)
-    tested = stats.ttest_ind(second, first, equal_var=False)
+    tested: Any = stats.ttest_ind(second, first, equal_var=False)
     ends = tested.confidence_interval()
     assert mean == pytest.approx(second.mean(0) - first.mean(0))
     assert low == pytest.approx(ends.low) and high == pytest.approx(ends.high)

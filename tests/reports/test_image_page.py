@@ -31,9 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_story_is_of_images(folder: Path):
     text = " ".join(story(read_run(folder)))
-    assert text.startswith(
-        "enc.0.0 looks at the patch to the left and enc.0.2 stays in the patch's"
-    )
+    assert text.startswith("enc.0.0 looks at the patch to the left; enc.0.2 stays in the patch's")
     assert "4 of 5 heads have a role and 1 neither. 1 looks at the patch to the left, " in text
     assert not any(word in text for word in ("sentence", "word", "text", "treebank", "relation"))
     assert "--task image-classification --data FILE" in text

@@ -86,7 +86,7 @@ def test_protected_heads_are_kept(bert: Path, data: list[Path], tmp_path: Path) 
     assert status == 2 and "Expected heads with the role positional to protect" in errors
     assert "--analysis" in errors
     status, output, errors = run("prune", tmp_path / "no", data, out, *one, "--protect", "sinks")
-    assert status == 2 and "Expected a head such as dec.17.3, or a role" in errors
+    assert status == 2 and "Expected a head such as dec.17.3, a role or a skill" in errors
     curve, more = tmp_path / "curve", ("--keep", 1, 2, "--methods", "random", "--seeds", 3)
     status, _, errors = run("curve", bert, data, curve, *more, *protect[:2])
     assert status == 0, errors

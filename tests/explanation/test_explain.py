@@ -216,7 +216,7 @@ def test_one_prompt_has_no_intervals(tmp_path: Path) -> None:
     found.write(tmp_path)
     assert str(Explained.read(tmp_path).effects) == str(found.effects)
     text = document_of(found).markdown()
-    assert "gives “ moon” a log-probability of" in text and "the joint log-probability" in text
+    assert "gives “ moon” a log-probability of" in text and "their joint log-probability" in text
 
 
 @pytest.mark.once

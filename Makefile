@@ -47,7 +47,7 @@ VERSIONS := $(shell sed -n 's/.*"transformers>=\(.*\)".*/\1/p' pyproject.toml) 5
 VERSIONED := tap/test_selfcheck.py tap/test_own_softmax.py tap/test_attention_interface.py \
 	compaction/test_compact.py compaction/test_groups.py gates/test_context.py \
 	models/test_remote_code.py models/test_shipped.py artifact/test_plain.py \
-	cli/test_compact.py cli/test_demo.py
+	artifact/test_compact_command.py reporting/test_demo.py
 
 notebooks: .venv/installed  ## what the notebooks of the docs show, stored in them
 	HEADCOUNT_NOTEBOOKS=1 $(BIN)/pytest tests/test_notebook_files.py

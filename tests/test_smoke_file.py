@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from headcount.commands.command_line import parse
-from tests.cli.conftest import headcount
+from tests.commanding import headcount
 
 ROOT = Path(__file__).parents[1]
 JOB = yaml.safe_load((ROOT / ".github" / "workflows" / "smoke.yml").read_text(encoding="utf-8"))[

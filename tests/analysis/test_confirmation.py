@@ -25,7 +25,7 @@ from headcount.results import (
     expected_scores,
     read_run,
 )
-from tests.cli.conftest import headcount
+from tests.commanding import headcount
 from tests.reports.changed import changed
 from tests.reports.run_folder import Wish, write_run
 from tests.textbook import statistics as textbook

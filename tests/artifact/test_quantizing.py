@@ -17,7 +17,7 @@ from headcount.core import InputError, ModelError, Plan
 from headcount.models import Loaded, load
 from headcount.results import PruneRecord
 from headcount.tasks import Similarity, evaluate
-from tests.cli.conftest import headcount
+from tests.commanding import headcount
 from tests.tasks import loaded as small
 
 pytestmark = pytest.mark.slow

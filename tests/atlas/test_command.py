@@ -12,7 +12,7 @@ from headcount.atlas import About, AtlasRecord, KnownHead, missing, write_atlas
 from headcount.core import InputError, encoded, write_json
 from headcount.pages import html
 from headcount.results import Analysis, read_run
-from tests.cli.conftest import headcount
+from tests.commanding import headcount
 from tests.reports.test_html import Page, data
 
 GALLERY = Path(__file__).parents[2] / "docs" / "gallery"

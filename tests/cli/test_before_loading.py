@@ -11,7 +11,7 @@ from headcount.models import Stated
 from headcount.models.stated import grids_of
 from headcount.tap import examine
 from tests import saved, tiny
-from tests.cli.conftest import headcount
+from tests.commanding import headcount
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from headcount.commands.loop import Command, ResultCommand
 from headcount.core import capabilities
 from headcount.models import load, revision
 from headcount.results import PROFILE_COLUMNS
-from tests.cli.conftest import PARALLEL, ROOT, SAMPLE, headcount, start
+from tests.commanding import PARALLEL, ROOT, SAMPLE, headcount, start
 from tests.turns import slow
 
 COLUMNS = """head site layer index confidence entropy positional_offset positional_share attn_self

@@ -9,7 +9,7 @@ import pytest
 from headcount.commands.command_line import command_class
 from headcount.commands.completion import EVERYWHERE, completion
 from headcount.pruning import method_names
-from tests.cli.conftest import headcount
+from tests.commanding import headcount
 
 COMMANDS = {name: command_class(name) for name in ("analyze", "export", "report", "prune")}
 VALUES = {("prune", "--method"): ("fisher", "l0"), ("analyze", "--method"): ("none",)}

@@ -17,7 +17,7 @@ from headcount import load, models
 from headcount.artifact.surviving_roles import read_again
 from headcount.core import CorpusError
 from headcount.corpora import Corpus
-from tests.cli.conftest import PARALLEL, headcount, run
+from tests.commanding import PARALLEL, headcount, run
 from tests.forked import ranks
 
 TEXTS = [line.split("\t")[0] for line in PARALLEL.read_text(encoding="utf-8").splitlines()[:12]]

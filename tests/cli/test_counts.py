@@ -16,7 +16,7 @@ from headcount.papers.pretraining.recipe import ModelRecipe
 from headcount.pruning.options import METHOD_OPTIONS
 from headcount.training import FinetuneConfig
 from tests import saved
-from tests.cli.conftest import PARALLEL, SAMPLE, headcount
+from tests.commanding import PARALLEL, SAMPLE, headcount
 from tests.coreference.test_command import TEXT
 
 SHIPPED = Path(str(files("headcount") / "data" / "prompts" / "indirect-objects.jsonl"))

@@ -15,7 +15,7 @@ from headcount.pages.sections import sections_of
 from headcount.results import Analysis
 from headcount.testing.command import TEMPLATES, Template
 from tests import saved
-from tests.cli.conftest import ROOT, SAMPLE, headcount
+from tests.commanding import ROOT, SAMPLE, headcount
 from tests.turns import slow
 
 PAGE = (ROOT / "docs" / "extending.md").read_text()

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import SAMPLE, headcount
 from tests.cli.test_long_work import SMALL, same_results, until
+from tests.commanding import SAMPLE, headcount
 from tests.forked import ranks
 from tests.hosts import two_hosts
 

@@ -10,7 +10,7 @@ from headcount import load
 from headcount.core import ModelError
 from headcount.serve import open_model
 from tests import pictures
-from tests.cli.conftest import headcount
+from tests.commanding import headcount
 
 TASK = ("--task", "image-classification")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.cli.conftest import SAMPLE, headcount
+from tests.commanding import SAMPLE, headcount
 from tests.forked import Forked, ranks
 
 SMALL = ("--max-tokens", 64, "--pool", 20, "--save-every", 0)

@@ -8,10 +8,10 @@ import pytest
 from torch import distributed
 
 from headcount.commands.stopping import advice
-from tests.cli.conftest import SAMPLE
 from tests.cli.test_long_work import SOME, wait_for
-from tests.cli.test_train import DATA
+from tests.commanding import SAMPLE
 from tests.forked import ranks
+from tests.papers.pretraining.test_command import DATA
 
 WAIT = timedelta(seconds=1)
 QUICK = """

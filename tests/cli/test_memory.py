@@ -15,7 +15,7 @@ from headcount.commands.command_line import command_class
 from headcount.commands.completion import completion
 from headcount.commands.stopping import advice
 from tests import saved, tiny_tokenizers
-from tests.cli.conftest import PARALLEL, SAMPLE, headcount
+from tests.commanding import PARALLEL, SAMPLE, headcount
 from tests.coreference.test_command import TEXT
 
 LM = ("--task", "causal-lm", "--data", PARALLEL, "--columns", "text=0", "--limit", 8)

@@ -33,7 +33,7 @@ from headcount.results import (
     MetricChange,
     PruneRecord,
 )
-from tests.cli.conftest import headcount
+from tests.commanding import headcount
 
 ON = TrialArguments(
     "my models/bert",

@@ -10,7 +10,7 @@ import pytest
 from headcount.core import capability_registry, plugins
 from headcount.importance import SCORES
 from headcount.tasks import TASKS
-from tests.cli.conftest import ROOT, headcount
+from tests.commanding import ROOT, headcount
 
 SHOWN = ROOT / "docs" / "extending" / "headcount-example" / "src" / "headcount_example"
 CODE = (SHOWN / "dimmed.py").read_text()

@@ -11,7 +11,7 @@ from headcount.core import Plan
 from headcount.importance import COLUMNS
 from headcount.results import Certificate
 from tests import saved
-from tests.cli.conftest import PARALLEL, headcount
+from tests.commanding import PARALLEL, headcount
 
 
 @pytest.fixture(scope="module")

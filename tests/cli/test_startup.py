@@ -16,7 +16,7 @@ import headcount
 from headcount import papers, speed, tasks
 from headcount.capabilities import CAPABILITIES as COMMANDS
 from headcount.commands.command_line import main, parse
-from tests.cli.conftest import PARALLEL, ROOT, SAMPLE
+from tests.commanding import PARALLEL, ROOT, SAMPLE
 
 HEAVY = (
     *("torch", "transformers", "pandas", "sklearn", "scipy", "matplotlib", "jinja2", "sacrebleu"),

@@ -13,7 +13,7 @@ import pytest
 
 from headcount.commands.command_line import main
 from headcount.commands.stopping import Stop, stoppable
-from tests.cli.conftest import headcount
+from tests.commanding import headcount
 from tests.forked import Forked
 
 

@@ -11,7 +11,7 @@ from headcount import load
 from headcount.papers import Followed
 from headcount.results import METRICS
 from tests import saved, tiny_tokenizers
-from tests.cli.conftest import SAMPLE, headcount
+from tests.commanding import SAMPLE, headcount
 from tests.tasks.loaded import NUMBERS
 from tests.turns import slow
 

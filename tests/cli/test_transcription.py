@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import headcount
+from tests.commanding import headcount
 from tests.wordtimes import speech
 
 

@@ -11,7 +11,7 @@ import pytest
 from headcount.capabilities import CAPABILITIES as COMMANDS
 from headcount.commands.command_line import command_class
 from tests import saved
-from tests.cli.conftest import SAMPLE, headcount
+from tests.commanding import SAMPLE, headcount
 from tests.coreference.test_command import TEXT
 
 MASKED = ("--task", "masked-lm", "--data", "text")

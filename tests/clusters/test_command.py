@@ -7,7 +7,9 @@ import pytest
 
 from headcount.clusters import Clusters
 from tests import saved
-from tests.cli.conftest import SAMPLE, headcount
+from tests.commanding import SAMPLE, headcount
+
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 @pytest.mark.slow

@@ -10,7 +10,9 @@ import torch
 from headcount.coreference import Coreference
 from headcount.coreference import selecting as coreference
 from headcount.coreference.antecedents import Window
-from tests.cli.conftest import headcount
+from tests.commanding import headcount
+
+pytestmark = pytest.mark.usefixtures("quick")
 
 TEXT = """\
 #begin document (d{0}); part 000

@@ -14,7 +14,7 @@ from headcount.core import InputError
 from headcount.explanation import Blocks, Explained, ExplainOptions, apart, explain
 from headcount.models import Loaded
 from headcount.statistics import holm
-from tests.cli.conftest import headcount
+from tests.commanding import headcount
 from tests.explanation.test_circuits import PROMPTS
 from tests.tasks.loaded import loaded
 

@@ -207,7 +207,7 @@ def test_what_is_said_of_a_stable_circuit(explained: Explained) -> None:
 
 @pytest.fixture
 def explained() -> Explained:
-    from tests.reports.test_explanation_view import made_circuits, made_explained
+    from tests.explanation.test_document import made_circuits, made_explained
 
     found = replace(made_explained([f"dec.{n // 3}.{n % 3}" for n in range(12)]), **made_circuits())
     kept = [

@@ -3,7 +3,8 @@
 import os
 from pathlib import Path
 
-from tests.cli.conftest import bert, data, marian, page, quick  # noqa: F401 (fixtures)
+import pytest
+
 from tests.faults.tally import write_table
 
 
@@ -12,3 +13,8 @@ def pytest_sessionfinish() -> None:
     if path := os.environ.get("HEADCOUNT_FAULTS"):
         tries = os.environ.get("HEADCOUNT_FUZZ", "")
         write_table(Path(path), f"make faults TRIES={tries}")
+
+
+@pytest.fixture(autouse=True)
+def always_quick(quick: None) -> None:
+    """Run every command quickly."""

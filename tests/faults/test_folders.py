@@ -12,7 +12,7 @@ from headcount.artifact import head_card as card
 from headcount.core import Heads, Plan
 from headcount.pages import render, report_view
 from headcount.results import Certificate, Curve, PruneRecord, read_run
-from tests.cli.conftest import headcount
+from tests.commanding import headcount
 from tests.faults.damage import Damage, damaged, damages, number_of_tries
 from tests.faults.tally import survive
 

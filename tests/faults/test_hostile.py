@@ -22,12 +22,12 @@ from headcount.corpora import Sentence
 from headcount.doctor import diagnose
 from headcount.explanation import ExplainOptions, Prompt
 from tests import saved
-from tests.cli.conftest import PARALLEL, SAMPLE
-from tests.cli.conftest import headcount as run
-from tests.cli.test_compact import plan
+from tests.artifact.test_compact_command import plan
 from tests.cli.test_memory import RUNS
-from tests.cli.test_train import COLUMNS, DATA, TINY
+from tests.commanding import PARALLEL, SAMPLE
+from tests.commanding import headcount as run
 from tests.models.test_gguf import write as write_gguf
+from tests.papers.pretraining.test_command import COLUMNS, DATA, TINY
 
 
 @pytest.fixture

@@ -19,14 +19,14 @@ import torch
 from safetensors.torch import load_file
 
 from tests import saved
-from tests.cli.conftest import SAMPLE, headcount
-from tests.cli.test_compact import plan
-from tests.cli.test_train import DATA, TINY
+from tests.artifact.test_compact_command import plan
+from tests.commanding import SAMPLE, headcount
 from tests.coreference.test_command import TEXT
 from tests.faults.damage import number_of_tries
 from tests.faults.tally import survive
 from tests.forked import Forked, ranks
 from tests.hosts import two_hosts
+from tests.papers.pretraining.test_command import DATA, TINY
 
 KILLED = """
 import os, signal, sys

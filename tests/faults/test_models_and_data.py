@@ -9,10 +9,10 @@ from hypothesis import given
 from headcount.core import Plan, write_json
 from headcount.corpora import Corpus, check_columns
 from headcount.tasks import COLUMNS
-from tests.cli.conftest import PARALLEL, SAMPLE, headcount
-from tests.cli.test_train import DATA, TINY
+from tests.commanding import PARALLEL, SAMPLE, headcount
 from tests.faults.damage import Damage, damages, number_of_tries
 from tests.faults.test_folders import check, tried
+from tests.papers.pretraining.test_command import DATA, TINY
 
 pytestmark = pytest.mark.slow
 

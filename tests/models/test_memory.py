@@ -16,7 +16,7 @@ from headcount.importance import assess
 from headcount.models import Loaded, attention_bytes, batch_tokens
 from headcount.pruning import PruneSettings
 from tests import saved, tiny_tokenizers
-from tests.cli.conftest import headcount as command
+from tests.commanding import headcount as command
 from tests.forked import Forked
 
 SIZES: dict[str, Any] = {

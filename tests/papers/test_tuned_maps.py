@@ -21,7 +21,7 @@ from headcount.papers.pattern_classifier import (
 from headcount.papers.tuned_maps import WORD_CLASSES, attention_to_words, classes_of, kappa
 from headcount.statistics import Bootstrap
 from tests import saved, tiny
-from tests.cli.conftest import SAMPLE
+from tests.commanding import SAMPLE
 from tests.textbook import tuned_maps as textbook
 
 

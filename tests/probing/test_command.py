@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from headcount.probing import Probed
-from tests.cli.conftest import SAMPLE, headcount
+from tests.commanding import SAMPLE, headcount
+
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from headcount.models import Loaded, load
 from headcount.pruning import BY_SCORE, check_groups, method, spare_groups
 from headcount.pruning.methods.one_per_group import OnePerGroup, spared_last
 from tests import saved
-from tests.cli.conftest import SAMPLE
+from tests.commanding import SAMPLE
 from tests.pruning.context import context
 
 HEADS = [Head("decoder.self", 0, index) for index in range(5)]

@@ -16,7 +16,7 @@ from headcount.pages import document_page
 from headcount.pages.curves import COLOURS as OF_METHODS
 from headcount.papers.evolution.document import COLOURS as OF_LAYERS
 from headcount.papers.following.document import COLOURS as OF_CHECKPOINTS
-from tests.reports.test_documents import clusters
+from tests.clusters.test_document import clusters
 
 pytestmark = pytest.mark.browser
 

@@ -10,8 +10,8 @@ from headcount.core import Table, Text
 from headcount.pages import render, report_view
 from headcount.pages.sections import sections_of
 from headcount.results import Analysis, read_run
+from tests.clusters.test_document import clusters, coreference
 from tests.reports.run_folder import Wish, write_run
-from tests.reports.test_documents import clusters, coreference
 
 
 def alignment() -> Alignment:

@@ -29,12 +29,12 @@ from headcount.core import (
 from headcount.pages import render, report_view
 from headcount.pages.assets import inline_svg
 from headcount.results import Analysis, Result, read_run
+from tests.clusters.test_document import clusters, coreference
+from tests.explanation.test_document import made_circuits, made_explained
 from tests.reports.pruned_folder import prune_record, write_curve_beside
 from tests.reports.run_folder import Wish, write_run
-from tests.reports.test_documents import clusters, coreference
-from tests.reports.test_explanation_view import made_circuits, made_explained
 from tests.reports.test_head_relation_views import alignment
-from tests.reports.test_skills_view import made_skills
+from tests.skills.test_page import made_skills
 
 RESULTS: dict[str, Result[Any]] = {
     "skills": made_skills([f"enc.{layer}.{index}" for layer in range(4) for index in range(3)]),

@@ -13,7 +13,7 @@ import pytest
 
 from headcount.serve import bind
 from tests import saved
-from tests.cli.conftest import headcount
+from tests.commanding import headcount
 from tests.forked import Forked
 from tests.serve.raw import ask, connect, request
 

@@ -16,7 +16,7 @@ from headcount.corpora import Corpus
 from headcount.models import Loaded
 from headcount.tap import check_is_model, examine, gated
 from tests import tiny
-from tests.cli.conftest import SAMPLE
+from tests.commanding import SAMPLE
 from tests.forked import ranks
 
 SIZES: dict[str, Any] = tiny.GROUPED | {

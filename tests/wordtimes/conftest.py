@@ -1,10 +1,9 @@
-"""Commands are run as those of tests/cli; one tiny Whisper for all."""
+"""One tiny Whisper for all."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import marian, quick  # noqa: F401 (fixtures)
 from tests.wordtimes import speech
 
 

@@ -12,8 +12,10 @@ import torch
 from transformers import WhisperForConditionalGeneration
 
 from headcount.wordtimes import WordTimes
-from tests.cli.conftest import ROOT, headcount
+from tests.commanding import ROOT, headcount
 from tests.wordtimes import speech
+
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 def test_a_folder_of_recordings_gives_heads_and_word_times(

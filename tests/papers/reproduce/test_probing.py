@@ -22,7 +22,7 @@ from headcount.papers.paper_commands import ProbePaperCommand
 from headcount.papers.reproduce.clark2019 import clusters_section, coreference_section
 from headcount.probing import Probed, ProbeOptions, ProbeRecord, ProbeRow
 from tests import saved
-from tests.cli.conftest import SAMPLE, headcount
+from tests.commanding import SAMPLE, headcount
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,9 @@ from headcount.core import Plan, ResumePolicy
 from headcount.results import Certificate, weights_sha256
 from headcount.tasks import build, evaluate
 from headcount.training import FinetuneConfig, FineTuned, TrainingRun, finetune
-from tests.cli.conftest import headcount, run
+from tests.commanding import headcount, run
+
+pytestmark = pytest.mark.usefixtures("quick")
 
 SET = ("--set", "updates=6", "peak=3e-3", "warmup=1", "batch_tokens=100")
 

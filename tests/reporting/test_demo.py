@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from headcount.reporting import command as more
-from tests.cli.conftest import headcount
+from tests.commanding import headcount
+
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 @pytest.mark.slow

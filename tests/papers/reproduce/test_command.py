@@ -11,7 +11,9 @@ import pytest
 from headcount import speed
 from headcount.papers import ContributionTable, TunedMaps, read_gates, train_pattern_classifier
 from headcount.papers.reproduce import kovaleva2019, michel2019_pruning
-from tests.cli.conftest import PARALLEL, SAMPLE, headcount
+from tests.commanding import PARALLEL, SAMPLE, headcount
+
+pytestmark = pytest.mark.usefixtures("quick")
 
 TEXTS = [line.split("\t")[0] for line in PARALLEL.read_text(encoding="utf-8").splitlines()]
 

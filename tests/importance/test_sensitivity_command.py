@@ -6,7 +6,9 @@ import pandas as pd
 import pytest
 
 from headcount.importance import KINDS, Sensitivity
-from tests.cli.conftest import headcount
+from tests.commanding import headcount
+
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 @pytest.mark.slow

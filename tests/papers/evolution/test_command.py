@@ -9,7 +9,9 @@ from transformers import BertForMaskedLM
 
 from headcount.papers import Evolution
 from tests import saved
-from tests.cli.conftest import SAMPLE, headcount
+from tests.commanding import SAMPLE, headcount
+
+pytestmark = pytest.mark.usefixtures("quick")
 
 FEW = ("--occurrences", 5, "--types", 8, "--clusters", 6)
 

@@ -9,7 +9,9 @@ from sacrebleu.metrics.chrf import CHRF
 
 from headcount import load
 from headcount.tasks import build, evaluate
-from tests.cli.conftest import PARALLEL, headcount
+from tests.commanding import PARALLEL, headcount
+
+pytestmark = pytest.mark.usefixtures("quick")
 
 DATA = ("--data", PARALLEL, "--columns", "source=0", "target=1", "--limit", 6)
 PAIRS = [line.split("\t") for line in PARALLEL.read_text(encoding="utf-8").splitlines()[:6]]

@@ -28,7 +28,7 @@ from headcount.results import (
     pruned_warnings,
     read_run,
 )
-from tests.cli.conftest import headcount
+from tests.commanding import headcount
 from tests.reports.conftest import Open
 from tests.reports.labelled import tables_of
 from tests.reports.pruned_folder import BUDGETS, prune_record, write_curve_beside

@@ -22,9 +22,11 @@ from headcount.results.sealing import record_sha256
 from headcount.tap import gated
 from headcount.tasks import build, evaluate
 from tests import saved
-from tests.cli.conftest import PARALLEL, SAMPLE, headcount
 from tests.cli.test_long_work import until
+from tests.commanding import PARALLEL, SAMPLE, headcount
 from tests.forked import Forked
+
+pytestmark = pytest.mark.usefixtures("quick")
 
 TEXTS = [line.split("\t")[0] for line in PARALLEL.read_text(encoding="utf-8").splitlines()]
 

@@ -8,9 +8,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from tests.cli.conftest import PARALLEL, headcount
 from tests.cli.test_long_work import wait_for
+from tests.commanding import PARALLEL, headcount
 from tests.forked import Forked, ranks
+
+pytestmark = pytest.mark.usefixtures("quick")
 
 COLUMNS = ("--columns", "source=0", "target=1")
 DATA = ("--data", PARALLEL, *COLUMNS)

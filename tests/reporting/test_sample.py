@@ -6,7 +6,7 @@ from pathlib import Path
 from headcount.commands.command_line import parse
 from headcount.core import DATA
 from headcount.explanation import OURS
-from tests.cli.conftest import headcount
+from tests.commanding import headcount
 
 
 def test_all_data_sets_are_written(tmp_path: Path) -> None:

@@ -5,7 +5,9 @@ import pytest
 
 from headcount import load
 from headcount.results import Certificate
-from tests.cli.conftest import headcount
+from tests.commanding import headcount
+
+pytestmark = pytest.mark.usefixtures("quick")
 
 KEPT = {"encoder.self": {"0": [0, 2], "1": []}}
 

@@ -17,7 +17,9 @@ from headcount.core import ModelError, Plan
 from headcount.models import Loaded
 from headcount.results import Certificate, Comparison
 from tests import tiny, tiny_tokenizers
-from tests.cli.conftest import headcount, run
+from tests.commanding import headcount, run
+
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 def compact(model: Path, folder: Path, kept: dict[str, dict[str, list[int]]]) -> Path:

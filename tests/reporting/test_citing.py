@@ -19,8 +19,8 @@ from headcount.importance.page import WORTH_NOTES
 from headcount.reporting import bibliography, citing, entries_of
 from headcount.results import claim
 from headcount.vocabulary import ROLES, SKILLS
-from tests.cli.conftest import headcount
-from tests.reports.test_skills_view import made_skills
+from tests.commanding import headcount
+from tests.skills.test_page import made_skills
 
 GALLERY = Path(__file__).parents[2] / "docs" / "gallery"
 """Folders of real runs."""

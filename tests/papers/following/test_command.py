@@ -6,7 +6,9 @@ from shutil import copytree
 import pytest
 
 from headcount.papers import Followed
-from tests.cli.conftest import check_titles, headcount
+from tests.commanding import check_titles, headcount
+
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 @pytest.mark.slow

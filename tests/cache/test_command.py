@@ -13,7 +13,9 @@ from headcount.cache import DENSE, NEEDLES, NEXT, CachePlan, PlannedCache, plan_
 from headcount.pages import document_of
 from headcount.results import RANDOM
 from tests import saved
-from tests.cli.conftest import headcount
+from tests.commanding import headcount
+
+pytestmark = pytest.mark.usefixtures("quick")
 
 FEW = ("--lengths", 300, 400, "--per-length", 2, "--needles", 3, "--recent", 40)
 NO_NEEDLES = ("--score", "distance")

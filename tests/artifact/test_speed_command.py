@@ -10,7 +10,9 @@ from headcount import load
 from headcount.artifact import save_compact
 from headcount.core import Head, Plan
 from headcount.speed import ceiling
-from tests.cli.conftest import SAMPLE, headcount
+from tests.commanding import SAMPLE, headcount
+
+pytestmark = pytest.mark.usefixtures("quick")
 
 FEW = ("--batch", 1, 2, "--length", 8, 999, "--rounds", 2)
 

@@ -11,7 +11,7 @@ from scipy.stats import spearmanr
 from headcount.compare import Matching, SiteMatching, match_heads, write_comparison
 from headcount.core import InputError
 from headcount.results import Analysis, read_run
-from tests.cli.conftest import headcount
+from tests.commanding import headcount
 from tests.reports.changed import changed
 from tests.reports.run_folder import TRAITS, Wish, write_run
 from tests.textbook.matching import best_pairs

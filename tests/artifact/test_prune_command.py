@@ -28,9 +28,11 @@ from headcount.pruning.before_after import evaluate_gated
 from headcount.results import Base, PruneRecord, RunRecord
 from headcount.tasks import build, evaluate
 from tests import saved
-from tests.cli.conftest import PARALLEL, SAMPLE, headcount, run
 from tests.cli.test_long_work import wait_for
+from tests.commanding import PARALLEL, SAMPLE, headcount, run
 from tests.forked import Forked
+
+pytestmark = pytest.mark.usefixtures("quick")
 
 LAX = (
     *("--thresholds.positional-share", 0.01, "--thresholds.test-cases", 1),

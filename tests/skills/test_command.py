@@ -8,7 +8,9 @@ import pytest
 import headcount as package
 from headcount.skills import Skills
 from tests import saved
-from tests.cli.conftest import headcount
+from tests.commanding import headcount
+
+pytestmark = pytest.mark.usefixtures("quick")
 
 FEW = ("--lengths", 150, "--depths", 0.5, "--needles", 1, "--draws", 1, "--prompts", 4)
 

@@ -7,8 +7,10 @@ import pytest
 from headcount import Corpus, load
 from headcount.analysis import Estimate, Options, analyze, estimate
 from headcount.core import InputError, Table
-from tests.cli.conftest import headcount
+from tests.commanding import headcount
 from tests.corpora.test_streams import Files
+
+pytestmark = pytest.mark.usefixtures("quick")
 
 TEXTS = [f"the dog {'barks ' * (number % 7)}." for number in range(300)]
 

@@ -10,7 +10,9 @@ from headcount.core import InputError
 from headcount.explanation import Explained
 from headcount.explanation.command import Explain
 from tests import saved
-from tests.cli.conftest import headcount
+from tests.commanding import headcount
+
+pytestmark = pytest.mark.usefixtures("quick")
 
 ASKED = ("The old dog", "--target", " barked", "--together", 1, "--draws", 1)
 

@@ -14,7 +14,7 @@ from headcount.compare.page import compare_view, render_comparison
 from headcount.core import InputError
 from headcount.results import MODEL, READING, Analysis, Signature, read_run
 from headcount.results.sealing import record_sha256
-from tests.cli.conftest import headcount
+from tests.commanding import headcount
 from tests.reports.changed import changed
 from tests.reports.pruned_folder import write_curve_beside
 from tests.reports.run_folder import Wish, write_run

@@ -9,7 +9,7 @@ from rich.console import Console
 from headcount.commands.console import print_document
 from headcount.explanation import EffectRow, Explained, LayersRow, WrittenRow, explanation_summary
 from headcount.pages import document_of
-from tests.reports.test_explanation_view import made_circuits, made_explained
+from tests.explanation.test_document import made_circuits, made_explained
 
 HEADS = [f"dec.{n // 9}.{n % 9}" for n in range(270)]
 LINES = 45

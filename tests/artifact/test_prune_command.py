@@ -1,4 +1,4 @@
-"""`headcount prune` and `headcount curve` on saved tiny models: files, budgets, refusals."""
+"""`headcount prune` on saved tiny models: files, budgets, refusals."""
 
 import json
 import re
@@ -527,35 +527,6 @@ def test_a_damaged_analysis_is_reported(bert: Path, data: list[Path], tmp_path: 
 
 
 @pytest.mark.slow
-def test_a_curve_leaves_other_folders_alone(bert: Path, data: list[Path], tmp_path: Path) -> None:
-    """It holds although an analysis has a state too."""
-    assert headcount("analyze", bert, SAMPLE, "--limit", 3, "--out", tmp_path / "out")[0] == 0
-    for how in ("--overwrite", "--resume"):
-        status, _, errors = run("curve", bert, data, tmp_path / "out", "--keep", 2, how)
-        assert status == 2 and "holds other files" in errors
-    assert list((tmp_path / "out" / "state").iterdir())
-    killed = tmp_path / "killed" / "state" / "measuring-0.safetensors"
-    killed.parent.mkdir(parents=True)
-    killed.write_bytes(b"sums of an analysis that was killed")
-    for how in ("--overwrite", "--resume"):
-        status, _, errors = run("curve", bert, data, tmp_path / "killed", "--keep", 2, how)
-        assert status == 2 and "holds other files" in errors
-    assert killed.exists()
-
-
-@pytest.mark.slow
-def test_a_curve_refused_for_a_typo_does_not_stand_in_its_own_way(
-    bert: Path, data: list[Path], tmp_path: Path
-) -> None:
-    wrong = [tmp_path / "typo.txt", *data[1:]]
-    quick = ("--keep", 4, "--methods", "random", "--seeds", 1)
-    assert run("curve", bert, wrong, tmp_path / "out", *quick)[0] == 2
-    assert run("curve", bert, data, tmp_path / "out", *quick)[0] == 0
-    status, _, errors = run("curve", bert, data, tmp_path / "out", *quick)
-    assert status == 2 and "an earlier run" in errors
-
-
-@pytest.mark.slow
 def test_killed_and_resumed(bert: Path, data: list[Path], tmp_path: Path) -> None:
     """A kill during gate training leaves no folder; a resumed run equals an unbroken one."""
     files = ("--data", data[0], "--dev", data[1])
@@ -577,43 +548,6 @@ def test_killed_and_resumed(bert: Path, data: list[Path], tmp_path: Path) -> Non
     assert (broken / "plan.json").read_text() == (dense / "plan.json").read_text()
     weights = [load(folder).model.state_dict() for folder in (dense, broken)]
     assert all(torch.equal(weights[1][name], weight) for name, weight in weights[0].items())
-
-
-@pytest.mark.slow
-def test_curve(bert: Path, data: list[Path], tmp_path: Path) -> None:
-    out, same = tmp_path / "out", [data[0], data[0], data[2]]
-    more = ("--methods", "gradient", "random", "--seeds", 2, "--keep", 2, 4)
-    status, output, errors = run("curve", bert, same, out, *more, "--methods.gradient.step", 0.5)
-    assert status == 0, errors
-    assert "8 of 8 examples of --dev are in --data too" in output and "heads kept" in output
-    frame = pd.read_parquet(out / "curve.parquet")
-    assert len(frame) == 1 + 2 + 4 and {"test_loss", "test_score"} <= set(frame)
-    assert (out / "curve.md").exists() and (out / "figures" / "layers.svg").exists()
-    fields = {"updates": 2, "warmup": 0, "batch-tokens": 60}
-    words = [
-        word for name, each in fields.items() for word in (f"--methods.l0.tuning.{name}", each)
-    ]
-    tuned = ("--methods", "l0", "--keep", 3, *words)
-    assert run("curve", bert, data, tmp_path / "l0", *tuned)[0] == 0
-    assert "Compare it with its control: the dense" in (tmp_path / "l0" / "curve.md").read_text()
-    assert run("curve", bert, data, tmp_path / "alone", *tuned, "--no-control")[0] == 0
-    assert "there is no control" in (tmp_path / "alone" / "curve.md").read_text()
-    for empty in (("--keep",), ("--keep", 3, "--methods")):
-        status, _, errors = run("curve", bert, data, tmp_path / "none", *empty)
-        assert status == 2 and "Expected at least one budget and one method" in errors
-    status, _, errors = run("curve", bert, same, out, *more)
-    assert status == 2 and "holds an earlier run. Give --resume" in errors
-    status, _, errors = run("curve", bert, same, out, *more, "--resume")
-    assert status == 2 and "--resume needs the same" in errors
-    none = ("--methods", "random", "--keep", 2, "--seeds", 0)
-    status, _, errors = run("curve", bert, same, tmp_path / "b", *none)
-    assert status == 2 and "Expected --seeds of at least 1, got 0" in errors
-    status, _, errors = run(
-        "curve", bert, same, tmp_path / "b", "--methods", "norm", "--keep", 2, "--seeds", 3
-    )
-    assert status == 2 and "Only the method random reads --seeds" in errors
-    with pytest.raises(SystemExit):  # the methods are gradient and random
-        run("curve", bert, same, tmp_path / "b", *more, "--methods.norm.step", 1)
 
 
 @pytest.mark.slow

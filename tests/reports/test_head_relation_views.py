@@ -5,27 +5,14 @@ from typing import Any
 
 import pytest
 
-from headcount.alignment import Alignment, AlignmentRecord, AlignmentRow
 from headcount.core import Table, Text
 from headcount.pages import render, report_view
 from headcount.pages.sections import sections_of
 from headcount.results import Analysis, read_run
-from tests.clusters.test_document import clusters, coreference
+from tests.alignment.test_document import alignment
+from tests.clusters.test_document import clusters
+from tests.coreference.test_document import coreference
 from tests.reports.run_folder import Wish, write_run
-
-
-def alignment() -> Alignment:
-    def row(head: str, level: str, aer: float) -> AlignmentRow:
-        numbers = {"aer_low": aer - 0.01, "aer_high": aer + 0.01, "precision": 0.5, "recall": 0.6}
-        return AlignmentRow(
-            head=head, level=level, quantity="weights", direction="input", aer=aer, **numbers
-        )
-
-    rows = (row("enc.0.1", "head", 0.4), row("enc.0.0", "head", 0.25), row("enc.0", "layer", 0.3))
-    facts: dict[str, Any] = {"pairs": 1234, "sure": 30, "possible": 40, "cases": 35}
-    rows += (row("IBM 1", "aligner", 0.35),)
-    record = AlignmentRecord(signature="s", model="m", corpora=(), gold="g", **facts)
-    return Alignment(record, rows)
 
 
 @pytest.fixture(scope="module")

@@ -29,11 +29,12 @@ from headcount.core import (
 from headcount.pages import render, report_view
 from headcount.pages.assets import inline_svg
 from headcount.results import Analysis, Result, read_run
-from tests.clusters.test_document import clusters, coreference
+from tests.alignment.test_document import alignment
+from tests.clusters.test_document import clusters
+from tests.coreference.test_document import coreference
 from tests.explanation.test_document import made_circuits, made_explained
 from tests.reports.pruned_folder import prune_record, write_curve_beside
 from tests.reports.run_folder import Wish, write_run
-from tests.reports.test_head_relation_views import alignment
 from tests.skills.test_page import made_skills
 
 RESULTS: dict[str, Result[Any]] = {

@@ -14,4 +14,5 @@ ALIGN = Capability(
     sections=(Section("alignment", "translations", 110),),
     shares_work=True,
     variants=("headcount.wordtimes.capability:WORD_TIMES",),
+    usual=("source", "target", "gold", "out", "overwrite", "device", "compare"),
 )

@@ -25,4 +25,8 @@ ANALYZE = Capability(
         Section("methods", "methods", 150, "headcount.analysis.methods_section:methods_document"),
     ),
     shares_work=True,
+    usual=(
+        *("out", "overwrite", "resume", "source", "target", "limit", "device"),
+        *("windows", "null", "links", "pairs", "language", "max_tokens"),
+    ),
 )

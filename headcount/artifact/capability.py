@@ -17,6 +17,23 @@ PRUNE = Capability(
         ),
     ),
     shares_work=True,
+    usual=(
+        *(
+            "out",
+            "method",
+            "preset",
+            "resume",
+            "overwrite",
+            "task",
+            "data",
+            "dev",
+            "test",
+            "columns",
+            "metric",
+            "limit",
+        ),
+        *("site", "protect", "seed", "device", "max_tokens"),
+    ),
 )
 
 COMPACT = Capability(
@@ -38,6 +55,10 @@ FINETUNE = Capability(
     group="Train",
     sentence="Train a model on a task's data, before or after pruning.",
     command="headcount.artifact.command:Finetune",
+    usual=(
+        *("task", "data", "dev", "test", "columns", "metric", "limit"),
+        *("seed", "device", "max_tokens"),
+    ),
 )
 
 SPEED = Capability(

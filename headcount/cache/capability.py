@@ -11,4 +11,8 @@ CACHE = Capability(
     document="headcount.cache.document:cache_document",
     notes="headcount.cache.document:cache_notes",
     shares_work=True,
+    usual=(
+        *("out", "overwrite", "device", "bytes", "max_drop", "stream", "score"),
+        *("lengths", "per_length", "needles", "draws", "chat"),
+    ),
 )

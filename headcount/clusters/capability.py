@@ -14,4 +14,5 @@ CLUSTER = Capability(
     beside=True,
     sections=(Section("clusters", "same places", 90),),
     shares_work=True,
+    usual=("source", "target", "limit", "analysis", "out", "overwrite", "device", "within"),
 )

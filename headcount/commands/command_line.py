@@ -206,7 +206,7 @@ def _parsed(its: Capability, arguments: Sequence[str]) -> "Command":
 
     kind = command_class(its.name).parsed_by(arguments)
     prog, sentence = f"headcount {its.name}", its.sentence
-    words = words_of_help() if {"-h", "--help"} & {*arguments} else None
+    words = words_of_help(its.usual) if {"-h", "--help"} & {*arguments} else None
     return tyro.cli(kind, args=arguments, prog=prog, description=sentence, registry=words)
 
 

@@ -5,25 +5,40 @@ The parser itself writes `--against {None}|STR`, `--modes [{a,b} [{a,b} ...]]`,
 """
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import fields, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import tyro
+from tyro import MISSING
 
+from headcount.commands.arguments import group
 from headcount.core import Registry
 from headcount.models import LoadOptions
 
-RARE = frozenset((*(each.name for each in fields(LoadOptions)), "recheck"))
-"""Options that come last in their box."""
+RARE = frozenset((*(each.name for each in fields(LoadOptions)), "recheck", "as_words")) - {"device"}
+"""Options that come in the box of what is rarely used, with every command."""
+_OTHERS, _LAST = "", ("device", "rarely", "reading")
+"""What stands for fields without a place of their own, and those that come last: the device, and
+the box of what is rarely used."""
 _FIRST_VERB = re.compile(r"((?:[A-Z][\w ]*: )?)(\w)")
 """What stands before the verb of an option's words: nothing, or what it is for: `Ablation: `."""
 
 
-def words_of_help() -> tyro.constructors.ConstructorRegistry:
-    """How the parser's help names values and defaults: for persons, not for the parser."""
+class _More:
+    """What is rarely used, and how files and models are read."""
+
+    fields: tuple[tyro.constructors.StructFieldSpec, ...]
+
+
+def words_of_help(usual: Sequence[str] = ()) -> tyro.constructors.ConstructorRegistry:
+    """How the parser's help names, orders and boxes options: for persons, not for the parser.
+
+    Args:
+        usual: names of the options that come first, in this order.
+    """
     registry, outer = tyro.constructors.ConstructorRegistry(), [True]
 
     @registry.struct_rule
@@ -32,6 +47,8 @@ def words_of_help() -> tyro.constructors.ConstructorRegistry:
     ) -> tyro.constructors.StructConstructorSpec | None:
         if not outer[0]:
             return None  # the parser's own rules are asked below
+        if isinstance(kind.type, type) and issubclass(kind.type, _More):
+            return tyro.constructors.StructConstructorSpec(dict, kind.type.fields)
         outer[0] = False
         try:
             found = tyro.constructors.ConstructorRegistry.get_struct_spec(kind)
@@ -47,9 +64,45 @@ def words_of_help() -> tyro.constructors.ConstructorRegistry:
             )
             for each in found.fields
         ]
-        return replace(found, fields=tuple(sorted(named, key=lambda each: each.name in RARE)))
+        return replace(found, fields=_boxed(named, usual))
 
     return registry
+
+
+def _boxed(
+    options: Sequence[tyro.constructors.StructFieldSpec], usual: Sequence[str]
+) -> tuple[tyro.constructors.StructFieldSpec, ...]:
+    """The options of a box, the usual ones first; the others in a box of what is rarely used.
+
+    Args:
+        options: the options, and the boxes inside this one.
+        usual: names of the options that come first; if none of them is here, only those that are
+            rare with every command leave the box.
+    """
+    has_usual = any(each.name in usual for each in options)
+    shown, rare = [], []
+    for each in options:
+        is_rare = each.name in RARE or has_usual and each.name not in usual
+        (rare if is_rare and _is_optional(each) else shown).append(each)
+    if rare:
+        rare.sort(key=lambda each: each.name in RARE)
+        box = type("More", (_More,), {"fields": tuple(rare)})
+        more = tyro.constructors.StructFieldSpec("rarely", Annotated[box, *group("more")], MISSING)
+        shown.append(more)
+    order = *usual, _OTHERS, *_LAST
+    return tuple(
+        sorted(shown, key=lambda each: order.index(each.name if each.name in order else _OTHERS))
+    )
+
+
+def _is_optional(option: tyro.constructors.StructFieldSpec) -> bool:
+    """Whether it is one option that may be left out: no box, and no argument without a name."""
+    is_positional = tyro.conf.Positional in get_args(option.type)
+    return option.default is not MISSING and not _is_box(option) and not is_positional
+
+
+def _is_box(option: tyro.constructors.StructFieldSpec) -> bool:
+    return is_dataclass(option.default) or is_dataclass(get_args(option.type)[0])
 
 
 def _in_words(kind: Any) -> Any:

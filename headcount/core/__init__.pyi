@@ -25,6 +25,8 @@ from .distributed import told_by_all as told_by_all
 from .distributed import told_once as told_once
 from .distributed import wait_for_everyone as wait_for_everyone
 from .distributed import work_together as work_together
+from .document import Bar as Bar
+from .document import Bars as Bars
 from .document import Block as Block
 from .document import Chart as Chart
 from .document import Code as Code

@@ -79,6 +79,9 @@ class Capability:
     """Whether several processes share its work if torchrun starts them."""
     variants: tuple[str, ...] = ()
     """Places of manifests of the same command for models that read something else."""
+    usual: tuple[str, ...] = ()
+    """Fields of the command's options that help shows first, in this order. The others in a box
+    with one of these come last, in a box called more."""
 
     def __post_init__(self) -> None:
         """Check that it has words.

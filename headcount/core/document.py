@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from math import isfinite, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, final
 
@@ -170,6 +171,8 @@ class Chart:
     """Whether it adds to what others show: a page folds it."""
     sound: bytes = b""
     """FLAC that a page plays below the figure; empty for none."""
+    shrinks: bool = False
+    """Whether a page shrinks it to a narrow screen, instead of scrolling it."""
 
     @cached_property
     def figure(self) -> "Figure | None":
@@ -195,7 +198,59 @@ class Listing:
     text: str
 
 
-Block = Heading | Text | Warned | Code | Table | Chart | Facts | Listing
+@final
+@dataclass(frozen=True)
+class Bar:
+    """A share of a whole, from 0 to 1."""
+
+    name: str
+    share: float
+    words: str
+    """The share as a text."""
+    low: float = nan
+    high: float = nan
+    """The ends of its interval; NaN for none."""
+
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        """The ends of the interval as far as they lie between 0 and 1; None without one."""
+        if not isfinite(self.low) or not isfinite(self.high):
+            return None
+        return min(max(self.low, 0.0), 1.0), min(max(self.high, 0.0), 1.0)
+
+
+@final
+@dataclass(frozen=True)
+class Bars:
+    """How large some things are beside a whole: for each a bar from 0 to the whole."""
+
+    label: str
+    """What the whole is."""
+    rows: tuple[Bar, ...]
+
+    @property
+    def text(self) -> str:
+        """The bars as lines of characters, for a terminal."""
+        width = max(len(each.name) for each in self.rows)
+        lines = (f"{each.name:{width}} {drawn_bar(each.share)} {each.words}" for each in self.rows)
+        return "\n".join((f"{self.label}:", *lines))
+
+
+_PLACES = 30
+"""Number of characters that a whole takes in a terminal."""
+
+
+def drawn_bar(share: float) -> str:
+    """A bar of characters, as long as the share; a share above 0 shows at least one.
+
+    >>> drawn_bar(0.1), drawn_bar(0.001)
+    ('███···························', '█·····························')
+    """
+    filled = min(max(round(share * _PLACES), share > 0), _PLACES)
+    return "█" * filled + "·" * (_PLACES - filled)
+
+
+Block = Heading | Text | Warned | Code | Table | Chart | Facts | Listing | Bars
 
 
 @final
@@ -271,6 +326,8 @@ def _markdown(block: Block) -> str:
         return f"{summary}\n\n{shown}\n\n</details>" if block.is_detail else shown
     if isinstance(block, Facts):
         return _markdown(Table(("in short", ""), block.rows))
+    if isinstance(block, Bars):
+        return f"```text\n{block.text}\n```"
     if isinstance(block, Listing):
         return f"{literal(block.label)}:\n```python\n{block.text}\n```"
     if isinstance(block, Heading):

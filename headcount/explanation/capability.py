@@ -13,4 +13,8 @@ EXPLAIN = Capability(
     beside=True,
     sections=(Section("explained", "prediction", 20),),
     shares_work=True,
+    usual=(
+        *("target", "against", "corrupt", "prompts", "out", "overwrite", "device"),
+        *("circuit", "effects", "heads", "backups", "at", "query", "key", "known", "chat"),
+    ),
 )

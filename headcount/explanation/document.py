@@ -18,7 +18,17 @@ from headcount.core import (
     capital,
     sorted_by,
 )
-from headcount.explanation.circuits_document import circuit_blocks, stable_words
+from headcount.explanation.circuits_document import circuit_blocks
+from headcount.explanation.opening import (
+    RAISING,
+    best_heads,
+    extremes,
+    headline,
+    lede,
+    ranked,
+    title,
+    what_is_predicted,
+)
 from headcount.explanation.positions_document import position_blocks
 from headcount.explanation.reasons_document import reason_blocks
 from headcount.explanation.result import EffectRow, Explained
@@ -29,8 +39,6 @@ from headcount.statistics import ALPHA, rank_correlations
 
 SHOWN = 10
 """Number of heads in a table, or of those by its first effect."""
-RAISING = 3
-"""Number of heads that are named as those that raise what is predicted most, by each effect."""
 WRITES = (
     "Promoted and demoted tokens: what a head writes where the prediction is made raises and "
     "lowers their logits most, through the final norm (its scale kept) and the unembedding."
@@ -63,7 +71,7 @@ def explanation_document(found: Explained) -> Document:
         title(found),
         (
             *map(Warned, found.record.warnings),
-            Text(lede(found), "lede"),
+            *_opening(found),
             Text(how(found)),
             *_heads(found),
             *_parts(found),
@@ -79,10 +87,15 @@ def explanation_document(found: Explained) -> Document:
     )
 
 
-def title(found: Explained) -> str:
-    """What was explained; of several prompts, how many."""
-    several = f"s of {len(found.prompts)} prompts" if len(found.prompts) > 1 else ""
-    return f"Which heads made the prediction{several}"
+def _opening(found: Explained) -> Iterator[Block]:
+    """What a reader wants first; of several prompts the heads in one sentence, then their map."""
+    if len(found.prompts) == 1:
+        yield Text(lede(found), "lede")
+        return
+    yield Text(headline(found), "lede")
+    yield from effect_maps(found)
+    said = what_is_predicted(found), best_heads(found)
+    yield Text(" ".join(filter(None, said)), "lede")
 
 
 def _prompts(found: Explained) -> Table:
@@ -105,58 +118,6 @@ def _prompts(found: Explained) -> Table:
         "Prompts and what is predicted",
         is_detail=len(rows) > 1,
     )
-
-
-def lede(found: Explained) -> str:
-    """What the model predicts, which heads are certain, and which matter most one by one."""
-    parts = (what_is_predicted(found), stable_words(found), best_heads(found))
-    return " ".join(filter(None, parts))
-
-
-def what_is_predicted(found: Explained) -> str:
-    """What the model predicts, in a sentence."""
-    record, row, number = found.record, found.prompts[0], len(found.prompts)
-    value = within(record.value, record.low, record.high)
-    target, rival = _spoken(row.target), _spoken(row.against)
-    chance = f" (P({target}) = {row.probability:.2g})"
-    if number > 1:
-        target, rival, chance = f"the targets of {number} prompts", "their rivals", ""
-    if row.against:
-        return f"{record.model} prefers {target} to {rival} by {value} nats{chance}."
-    return f"{record.model} gives {target} a log-probability of {value} nats{chance}."
-
-
-def _spoken(text: str) -> str:
-    """A target or rival with its blanks."""
-    return f"“{text}”"
-
-
-def ranked(found: Explained, effect: str) -> list[EffectRow]:
-    """The heads by the size of an effect, the largest first."""
-    rows = [row for row in found.of(effect).values() if row.is_head]
-    return sorted_by(rows, lambda row: abs(row.value), descending=True)
-
-
-def extremes(found: Explained, effect: str) -> tuple[list[EffectRow], list[EffectRow]]:
-    """The heads that raise what is predicted most by an effect, and the one that lowers it most."""
-    rows = sorted_by(ranked(found, effect), lambda row: row.value, descending=True)
-    lowering = [row for row in rows[-1:] if row.value < 0]
-    return [row for row in rows[:RAISING] if row.value > 0], lowering
-
-
-def best_heads(found: Explained) -> str:
-    """The heads that raise and lower what is predicted most."""
-    parts = list[str]()
-    for effect in found.measured[:2]:
-        raising, lowering = (
-            [f"{row.part} ({nats(row.value, '+')})" for row in side]
-            for side in extremes(found, effect)
-        )
-        said = [f"{', '.join(raising)} raise it most"] if raising else []
-        said += [f"{lowering[0]} lowers it most"] if lowering else []
-        if said:
-            parts.append(f"{', and '.join(said)} ({words_of(found, effect).label}, in nats).")
-    return " ".join(parts)
 
 
 def how(found: Explained) -> str:
@@ -252,7 +213,6 @@ def _heads(found: Explained) -> Iterator[Block]:
     )
     if certain := _certain(found):
         yield Text(certain)
-    yield from effect_maps(found)
     if {"corrupt", "estimate"} <= {*columns}:
         yield Text(_error(found))
 

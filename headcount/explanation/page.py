@@ -5,7 +5,8 @@ from typing import Any
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from headcount.core import InputError
-from headcount.explanation.document import WRITES, what_is_predicted
+from headcount.explanation.document import WRITES
+from headcount.explanation.opening import what_is_predicted
 from headcount.explanation.prompts import Prompt
 from headcount.explanation.reader import spelled
 from headcount.explanation.reasons_document import reason

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from headcount.core import Block, Document, Table, Text, Warned
 from headcount.explanation.circuits_document import smallest
-from headcount.explanation.document import extremes, how, lede, ranked, title, written_table
+from headcount.explanation.document import how, written_table
+from headcount.explanation.opening import extremes, lede, ranked, title
 from headcount.explanation.reasons_document import reason
 from headcount.explanation.result import EffectRow, Explained
 from headcount.explanation.together_document import (

@@ -273,7 +273,12 @@ def effect_maps(found: Explained) -> Iterator[Block]:
                     f"effects-{effect}-{prefix}",
                     f"Effect “{label}” of every head ({site}); a dot is an effect beyond chance",
                     lambda here=here, label=label: _effect_map(here, label),
+                    shrinks=True,
                 )
+
+
+_CELL = 0.115
+"""Size of a head on the map in inches: 30 layers fit a phone with words that can be read."""
 
 
 def _effect_map(rows: Sequence[EffectRow], label: str) -> Figure:
@@ -283,7 +288,8 @@ def _effect_map(rows: Sequence[EffectRow], label: str) -> Figure:
     for head, row in zip(heads, rows, strict=True):
         grid[head.index, head.layer] = row.value
     most = float(np.nanmax(np.abs(grid))) or 1.0
-    figure = new_figure(min(5.8, 0.2 * grid.shape[1] + 1.6), 0.18 * grid.shape[0] + 1.0)
+    indices, layers = grid.shape
+    figure = new_figure(min(5.8, max(2.6, _CELL * layers + 1.3)), max(1.7, _CELL * indices + 0.75))
     axes = figure.subplots()
     image = axes.imshow(np.ma.masked_invalid(grid), cmap=DIVERGING, vmin=-most, vmax=most)
     places = [(head.layer, head.index) for head in heads]
@@ -295,9 +301,8 @@ def _effect_map(rows: Sequence[EffectRow], label: str) -> Figure:
         [f"{row.part}: {within(row.value, row.low, row.high)}" for row in rows],
     )
     axes.set(xlabel="layer", ylabel="head")
-    step = 1 + grid.shape[1] // 16
-    axes.set_xticks(range(0, grid.shape[1], step))
-    axes.set_yticks(range(grid.shape[0]))
+    axes.set_xticks(range(0, layers, 1 + layers // 16))
+    axes.set_yticks(range(0, indices, 1 + indices // 9))
     axes.tick_params(length=0)
     for spine in axes.spines.values():
         spine.set_visible(False)

@@ -13,6 +13,10 @@ IMPORTANCE = Capability(
     page="headcount.importance.page:PART",
     sections=(Section("worth", "worth", 30, "headcount.importance.document:worth_shown"),),
     shares_work=True,
+    usual=(
+        *("task", "data", "columns", "metric", "limit", "out", "overwrite", "resume"),
+        *("methods", "instead", "quantity", "layers", "one_left", "device", "max_tokens"),
+    ),
 )
 
 SENSITIVITY = Capability(
@@ -24,6 +28,9 @@ SENSITIVITY = Capability(
     document="headcount.importance.sensitivity_document:sensitivity_document",
     notes="headcount.importance.sensitivity_document:sensitivity_notes",
     shares_work=True,
+    usual=(
+        *("task", "data", "columns", "metric", "limit", "out", "overwrite", "device", "max_tokens"),
+    ),
 )
 
 EVALUATE = Capability(
@@ -32,4 +39,5 @@ EVALUATE = Capability(
     sentence="Measure a model's loss and score on a task.",
     command="headcount.importance.command:Evaluate",
     shares_work=True,
+    usual=("task", "data", "columns", "metric", "limit", "out", "device", "max_tokens"),
 )

@@ -31,6 +31,7 @@ from headcount.pages import (
     DIVERGING,
     SITE_TITLES,
     SURE,
+    bars,
     best_alone,
     by_score,
     document_of,
@@ -150,6 +151,7 @@ def worth_document(found: Assessment) -> Document:
         TITLE,
         (
             Text(first, "lede"),
+            *(bars(effects, record) if is_ablation else ()),
             Text(scored_on(record)),
             Chart(
                 "importance",

@@ -1,11 +1,11 @@
 """What heads are worth: a head's effect, its rank and sentence, and how large an effect is."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import NormalDist, median
 
 from headcount import numbers
-from headcount.core import capital, sorted_by
+from headcount.core import Bar, Bars, capital, sorted_by
 from headcount.pages.names import SITE_TITLES, known
 from headcount.results import (
     METRICS,
@@ -63,8 +63,40 @@ def beside_all(effect: Effect, record: ImportanceRecord) -> str:
         return ""
     change = "rise" if record.rises else "drop"
     total = f"{numbers.effect(whole)} {_unit(record)}"
-    without = f"without any {SITE_TITLES[effect.site][0].lower()}{SITE_TITLES[effect.site][1:]}"
-    return f", {numbers.percent(effect.delta / whole)} of the {change} {without} ({total})"
+    share = numbers.percent(effect.delta / whole)
+    return f", {share} of the {change} {_without(effect.site)} ({total})"
+
+
+def bars(effects: Sequence[Effect], record: ImportanceRecord) -> Iterator[Bars]:
+    """The largest effects beside that of removing all heads of their site; nothing if unknown.
+
+    Args:
+        effects: the effects of heads, the most important first.
+        record: what was measured.
+    """
+    best = [each for each in effects[:NAMED] if each.site == effects[0].site]
+    wholes = [each.delta for each in record.sites if best and each.site == best[0].site]
+    if not wholes or not 0 < best[0].delta <= wholes[0]:
+        return
+    change, total = "rise" if record.rises else "drop", numbers.effect(wholes[0])
+    rows = (
+        Bar(
+            each.head,
+            share := each.delta / wholes[0],
+            numbers.percent(share),
+            each.low / wholes[0],
+            each.high / wholes[0],
+        )
+        for each in best
+        if each.delta > 0
+    )
+    whole = f"{_without(best[0].site)} ({total} {_unit(record)})"
+    yield Bars(f"Share of the {change} {whole}", tuple(rows))
+
+
+def _without(site: str) -> str:
+    """The model without all heads of a site, in words."""
+    return f"without any {SITE_TITLES[site][0].lower()}{SITE_TITLES[site][1:]}"
 
 
 def _seen(tested: Sequence[Effect], record: ImportanceRecord) -> list[str]:

@@ -30,6 +30,19 @@ FOLLOW = Capability(
     document="headcount.papers.following.document:followed_document",
     notes="headcount.papers.following.document:followed_notes",
     shares_work=True,
+    usual=(
+        "task",
+        "data",
+        "columns",
+        "metric",
+        "limit",
+        "out",
+        "overwrite",
+        "resume",
+        "corpus",
+        "method",
+        "device",
+    ),
 )
 
 REPRODUCE = Capability(

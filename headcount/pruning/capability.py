@@ -14,4 +14,20 @@ CURVE = Capability(
     page="headcount.pruning.document:PART",
     sections=(Section("curve", "pruning", 40, "headcount.pruning.document:curve_shown"),),
     shares_work=True,
+    usual=(
+        *(
+            "keep",
+            "methods",
+            "out",
+            "overwrite",
+            "resume",
+            "task",
+            "data",
+            "dev",
+            "test",
+            "columns",
+            "metric",
+        ),
+        *("limit", "site", "protect", "seed", "device"),
+    ),
 )

@@ -14,4 +14,8 @@ SKILLS = Capability(
     page="headcount.skills.document:PART",
     sections=(Section("skills", "skills", 10),),
     shares_work=True,
+    usual=(
+        *("out", "overwrite", "device", "kinds", "lengths", "needles", "prompts", "skills"),
+        *("removed", "replace", "chat"),
+    ),
 )

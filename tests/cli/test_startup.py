@@ -277,6 +277,28 @@ def test_options_of_prune_stand_in_boxes_by_what_is_asked(
     assert {"--task", "--data", "--dev", "--test"} <= {*found["task and data"]}
 
 
+def test_help_shows_the_usual_options_first_and_the_others_under_more(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["explain", "--help"])
+    parts = re.split(r"^ (\S.*?) *\n -+ *$", capsys.readouterr().out, flags=re.MULTILINE)
+    assert parts[1::2] == ["positional arguments", "options", "more options"]
+    usual, rare = (re.findall(r"^  --([a-z][\w-]+)", each, re.MULTILINE) for each in parts[4::2])
+    assert usual[:5] == ["target", "against", "corrupt", "prompts", "out"]
+    assert usual == [each.replace("_", "-") for each in COMMANDS["explain"].usual]
+    assert {"columns", "as-words", "as-is", "draws", "check"} <= {*rare}
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if COMMANDS[name].usual])
+def test_usual_options_are_options(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A mistyped name would leave an option under more."""
+    with pytest.raises(SystemExit):
+        main([name, "--help"])
+    shown = re.findall(r"--(?:no-)?([a-z][a-z-]+)", capsys.readouterr().out)
+    assert {each.replace("_", "-") for each in COMMANDS[name].usual} <= {*shown}
+
+
 def test_the_docstring_of_the_package_lists_every_public_name() -> None:
     words = set(re.findall(r"\w+", headcount.__doc__ or ""))
     assert {*headcount.__all__} - OLD <= words

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headcount.core import Table, styled
+from headcount.core import Chart, Table, Text, styled
 from headcount.explanation import (
     LEVELS,
     AreaRow,
@@ -23,6 +23,7 @@ from headcount.explanation import (
     WrittenRow,
 )
 from headcount.explanation.circuits_document import faithfulness_curve, latex_rows
+from headcount.explanation.opening import headline
 from headcount.pages import document_of
 
 NAN = math.nan
@@ -132,6 +133,25 @@ def test_what_is_said_first(found: Explained) -> None:
     alone = made_explained(["dec.0.0", "dec.0.1"], prompts=1)
     alone = replace(alone, record=replace(alone.record, low=NAN, high=NAN))
     assert "decoder prefers “ Mary” to “ John” by 4.75 nats (P(“ Mary”) = 0.5)." in text_of(alone)
+
+
+def test_a_page_of_many_prompts_begins_with_names_and_their_map(found: Explained) -> None:
+    first, chart, second, *_ = document_of(found).blocks
+    assert isinstance(first, Text) and first.kind == "lede"
+    assert (
+        first.text == "dec.0.0, dec.0.1 and dec.0.2 raise the predictions most; dec.3.2 lowers "
+        "them most."
+    )
+    assert isinstance(chart, Chart) and chart.shrinks and isinstance(second, Text)
+    assert second.text.startswith("decoder prefers the targets")
+    only = [row for row in found.effects if row.part in ("dec.0.0", "dec.3.2")]
+    assert headline(replace(found, effects=tuple(only[:1]))) == (
+        "dec.0.0 raises the predictions most."
+    )
+    lowering = [row for row in only if row.part == "dec.3.2"]
+    assert headline(replace(found, effects=tuple(lowering))) == (
+        "dec.3.2 lowers the predictions most."
+    )
 
 
 def test_single_heads_are_in_the_order_that_is_said(found: Explained) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,9 +13,10 @@ from headcount.core import Chart, Document, InputError, JsonObject, Table, Text
 from headcount.importance import Assessment
 from headcount.importance.document import SHOWN, worth_document
 from headcount.importance.document import importance_figure as drawn
-from headcount.pages import render, report_view, site_sentence, verdict
+from headcount.pages import document_page, render, report_view, site_sentence, verdict
 from headcount.pages.names import MEASURES
 from headcount.pages.worth import (
+    bars,
     beside_all,
     best_alone,
     effect_of,
@@ -174,6 +176,31 @@ def test_an_effect_is_measured_by_what_the_whole_attention_is_worth():
     )
     for other in (effect(1.5), effect(-0.1), replace(effect(0.1), site="decoder.self")):
         assert beside_all(other, whole) == "", "more than the whole, harmful, or unknown"
+
+
+def test_bars_are_as_long_as_effects_beside_the_whole_attention() -> None:
+    whole = importance(sites=[{"site": "encoder.self", "delta": 2.0}])
+    cross = replace(effect(0.4), site="decoder.cross")
+    effects = [effect(0.5, low=-0.25, high=2.5), cross, effect(0.002), effect(-0.1)]
+    (shown,) = bars(effects, whole)
+    assert shown.label == "Share of the rise without any encoder self-attention (2.00 nats)"
+    assert [(each.share, each.words) for each in shown.rows] == [
+        (0.25, "25\u202f%"),
+        (0.001, "0.1\u202f%"),
+    ]
+    assert [each.ends for each in shown.rows] == [(0.0, 1.0), None]
+    page = document_page(Document("worth", (shown,)))
+    (widths, lines) = (
+        re.findall(each, page)
+        for each in (r'class="part" width="([\d.]+)"', r'<line x1="([\d.]+)" x2="([\d.]+)"')
+    )
+    assert [float(each) for each in widths] == [25.0, 0.1], "of a drawing 100 wide"
+    assert 'viewBox="0 0 100 10"' in page and lines == [("0.0", "100.0")]
+    assert "<td>25\u202f%</td>" in page, "the picture is hidden from screen readers, the number not"
+    first, second = shown.text.splitlines()[1:]
+    assert (first.count("█"), first.count("·")) == (8, 22) and second.count("█") == 1
+    assert not [*bars([], whole)] and not [*bars([effect(-0.1)], whole)]
+    assert not [*bars([effect(2.1)], whole)], "more than the whole"
 
 
 def test_at_most_three_harmful_heads_are_named():

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from headcount.commands.console import LONGEST_SIGNATURE, print_document
 from headcount.core import (
+    Bars,
     Chart,
     Code,
     Document,
@@ -93,6 +94,8 @@ def words_of(shown: Document, most: int) -> list[str]:
             found += [*block.headers, *(cell for row in block.rows for cell in row)]
         elif isinstance(block, Facts):
             found += [cell for row in block.rows for cell in row]
+        elif isinstance(block, Bars):
+            found += [block.label, *(cell for bar in block.rows for cell in (bar.name, bar.words))]
         elif isinstance(block, Listing):
             found += [block.label, *block.text.splitlines()]
         elif not isinstance(block, Chart):

@@ -87,7 +87,8 @@ def _boxed(
     if rare:
         rare.sort(key=lambda each: each.name in RARE)
         box = type("More", (_More,), {"fields": tuple(rare)})
-        more = tyro.constructors.StructFieldSpec("rarely", Annotated[box, *group("more")], MISSING)
+        kind: Any = Annotated[box, *group("more")]
+        more = tyro.constructors.StructFieldSpec("rarely", kind, MISSING)
         shown.append(more)
     order = *usual, _OTHERS, *_LAST
     return tuple(

@@ -31,6 +31,7 @@ from headcount.pages import (
     DIVERGING,
     SITE_TITLES,
     SURE,
+    all_alone,
     bars,
     best_alone,
     by_score,
@@ -152,13 +153,14 @@ def worth_document(found: Assessment) -> Document:
         (
             Text(first, "lede"),
             *(bars(effects, record) if is_ablation else ()),
-            Text(scored_on(record)),
             Chart(
                 "importance",
                 f"All {amount(len(ordered), 'head')}, the most important on the left: {says}",
                 lambda: importance_figure(record, rows),
             ),
             Text(_key(effects)),
+            *([Text(all_alone(record, effects), "lede")] if is_ablation else []),
+            Text(scored_on(record)),
             *_listed(
                 "Most important", ordered[: few or 1], [words[key] for key in scores], effects
             ),

@@ -73,6 +73,7 @@ from .shown import show as show
 from .shown import show_analysis as show_analysis
 from .shown import show_card as show_card
 from .worth import SURE as SURE
+from .worth import all_alone as all_alone
 from .worth import bars as bars
 from .worth import best_alone as best_alone
 from .worth import by_score as by_score

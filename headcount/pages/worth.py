@@ -145,19 +145,24 @@ def effect_of(row: HeadRow, score: str) -> Effect:
 
 
 def lede(importance: ImportanceRecord, rows: list[HeadRow], effects: list[Effect]) -> str:
-    """The findings of ablation over all heads, in words."""
+    """What is lost without the head that ablation finds worth most, in a sentence."""
     verb = "rises" if importance.rises else "drops"
     what = importance.quantity_words
     best = effects[0]
     if best.delta <= 0:
         return f"Taken alone, no head helps: removing any one of them does not make {what} worse."
     within = f" (95\u202f% interval {interval(best)})" if math.isfinite(best.low) else ""
-    first = (
-        f"Without {rows[0].head}, {what} {verb} by {numbers.effect(best.delta)}{within}"
-        f"{beside_all(best, importance)}. No other head is worth more here. The largest of many "
-        "effects is likely to be smaller on other data."
-    )
-    return " ".join([first, *verdict(effects, importance)])
+    by = f"{numbers.effect(best.delta)}{within}{beside_all(best, importance)}"
+    return f"Without {rows[0].head}, {what} {verb} by {by}."
+
+
+def all_alone(importance: ImportanceRecord, effects: Sequence[Effect]) -> str:
+    """How many heads matter taken alone, and how sure the largest effect is."""
+    sentences = verdict(effects, importance)
+    if effects[0].delta > 0:
+        largest = "The largest of many effects is likely to be smaller on other data."
+        sentences = ["No other head is worth more here.", largest, *sentences]
+    return " ".join(sentences)
 
 
 def mattering(run: Analysis) -> frozenset[str] | None:

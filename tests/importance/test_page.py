@@ -16,6 +16,7 @@ from headcount.importance.document import importance_figure as drawn
 from headcount.pages import document_page, render, report_view, site_sentence, verdict
 from headcount.pages.names import MEASURES
 from headcount.pages.worth import (
+    all_alone,
     bars,
     beside_all,
     best_alone,
@@ -141,10 +142,12 @@ def test_lede_counts_heads_that_help_that_harm_and_the_rest():
         effect(-0.1, 0.01),
     ]
     assert lede(importance(), [row()] * 4, effects) == (
-        "Without enc.0.0, the loss rises by 0.200 (95\u202f% interval 0.100 to 0.300). No other "
-        "head is worth more here. The largest of many effects is likely to be smaller on other "
-        "data. Taken alone, 2 of 4 heads matter (p < 0.05 after correction for 4 tests), 1 harms "
-        "the model (enc.0.0) and for 1 head the effect is within noise. "
+        "Without enc.0.0, the loss rises by 0.200 (95\u202f% interval 0.100 to 0.300)."
+    )
+    assert all_alone(importance(), effects) == (
+        "No other head is worth more here. The largest of many effects is likely to be smaller on "
+        "other data. Taken alone, 2 of 4 heads matter (p < 0.05 after correction for 4 tests), 1 "
+        "harms the model (enc.0.0) and for 1 head the effect is within noise. "
         "Effects below 0.170 nats are easily missed."
     )
 
@@ -214,12 +217,10 @@ def test_at_most_three_harmful_heads_are_named():
 
 def test_lede_says_what_falls_and_when_no_head_helps():
     found = importance(metric="f1", ablation=SCORE)
-    assert lede(found, [row()], [effect(0.2, math.nan)]) == (
-        "Without enc.0.0, F1 drops by 0.200. No other head is worth more here. The largest of many "
-        "effects is likely to be smaller on other data."
-    )
+    assert lede(found, [row()], [effect(0.2, math.nan)]) == ("Without enc.0.0, F1 drops by 0.200.")
     assert found.effect == "drop in F1"
     assert lede(found, [row()], [effect(-0.2)]).startswith("Taken alone, no head helps")
+    assert all_alone(found, [effect(-0.2, math.nan)]) == ""
     perplexity = importance(metric="perplexity", higher_is_better=False, ablation=SCORE)
     assert perplexity.effect == "rise in perplexity"
 

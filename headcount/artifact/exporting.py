@@ -26,11 +26,6 @@ from headcount.artifact.further_training import dense_twin
 from headcount.artifact.gguf import check_can_be_gguf, write_gguf
 from headcount.artifact.making import is_plain, write_head_card
 from headcount.artifact.onnx import (
-    DECODER,
-    ENCODER,
-    PAST,
-    PRESENT,
-    export_generation,
     export_onnx,
     export_program,
     onnx_runner,
@@ -38,6 +33,7 @@ from headcount.artifact.onnx import (
     run_session,
     session,
 )
+from headcount.artifact.onnx_generation import DECODER, ENCODER, PAST, PRESENT, export_generation
 from headcount.artifact.staging import Format, replaced
 from headcount.core import InputError, ModelError, reason
 from headcount.corpora import TOKEN_TYPES, Corpus

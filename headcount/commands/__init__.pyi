@@ -6,7 +6,6 @@ from .arguments import ModelArguments as ModelArguments
 from .arguments import OutArguments as OutArguments
 from .arguments import ParallelArguments as ParallelArguments
 from .arguments import ResumableArguments as ResumableArguments
-from .arguments import TaskArguments as TaskArguments
 from .arguments import TextFiles as TextFiles
 from .arguments import check_corpus as check_corpus
 from .arguments import check_data as check_data
@@ -47,3 +46,4 @@ from .loop import PaperCommand as PaperCommand
 from .loop import ResultCommand as ResultCommand
 from .loop import document_of as document_of
 from .loop import naming_report as naming_report
+from .task_arguments import TaskArguments as TaskArguments

@@ -19,8 +19,8 @@ from typing import (
 import tyro
 
 from headcount import models, tasks
-from headcount.commands.arguments import TaskArguments
 from headcount.commands.console import plain_console, print_warnings, shown
+from headcount.commands.task_arguments import TaskArguments
 from headcount.core import InputError, check_seed, did_you_mean
 from headcount.corpora import named_columns
 

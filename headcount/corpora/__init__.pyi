@@ -57,13 +57,8 @@ from .images import read_labelled_images as read_labelled_images
 from .images import thumbnail as thumbnail
 from .labelled_tokens import PICTURE as PICTURE
 from .labelled_tokens import LabelledTokens as LabelledTokens
-from .labelled_tokens import PairTokens as PairTokens
-from .labelled_tokens import WordPair as WordPair
-from .labelled_tokens import encode_one_sequence as encode_one_sequence
-from .labelled_tokens import encode_two_sides as encode_two_sides
 from .labelled_tokens import label_source as label_source
 from .labelled_tokens import label_target as label_target
-from .labelled_tokens import pairs_of_words as pairs_of_words
 from .languages import Languages as Languages
 from .languages import check_language_position as check_language_position
 from .languages import check_languages_set as check_languages_set
@@ -149,3 +144,8 @@ from .tokenizing import parts as parts
 from .windows import stretches as stretches
 from .word_links import RELATIONS as RELATIONS
 from .word_links import Relation as Relation
+from .word_pairs import PairTokens as PairTokens
+from .word_pairs import WordPair as WordPair
+from .word_pairs import encode_one_sequence as encode_one_sequence
+from .word_pairs import encode_two_sides as encode_two_sides
+from .word_pairs import pairs_of_words as pairs_of_words

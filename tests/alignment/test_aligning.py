@@ -115,7 +115,7 @@ def by_the_book(
 
     With `end`, the last token of the source is one more word, whose links are dropped.
     """
-    from headcount.corpora.labelled_tokens import encode_two_sides, pairs_of_words
+    from headcount.corpora.word_pairs import encode_two_sides, pairs_of_words
 
     pairs = pairs_of_words(corpus)
     number_of = []

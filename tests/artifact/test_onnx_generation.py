@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from headcount.artifact import exporting, onnx
+from headcount.artifact import exporting, onnx_generation
 from headcount.artifact.comparing import Data
 from headcount.artifact.exporting import compare_generation
-from headcount.artifact.onnx import export_generation
+from headcount.artifact.onnx_generation import export_generation
 from headcount.compaction import compact
 from headcount.core import Head, ModelError, Plan
 from headcount.models import Loaded, as_loaded
@@ -79,7 +79,7 @@ def written(monkeypatch: pytest.MonkeyPatch) -> Written:
         assert len(dynamic) == len(inputs)
         found[path.name] = module, dict(inputs), list(outputs)
 
-    monkeypatch.setattr(onnx, "write_onnx", keep)
+    monkeypatch.setattr(onnx_generation, "write_onnx", keep)
     return found
 
 

@@ -15,8 +15,9 @@ from headcount.corpora import (
     label_source,
     labelled_tokens,
     tokenizing,
+    word_pairs,
 )
-from headcount.corpora.labelled_tokens import (
+from headcount.corpora.word_pairs import (
     encode_one_sequence,
     encode_two_sides,
     pairs_of_words,
@@ -79,7 +80,7 @@ def test_a_text_of_twice_the_length_takes_twice_the_operations(
     name: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     operations = Operations()
-    for module in (labelled_tokens, tokenizing):
+    for module in (labelled_tokens, word_pairs, tokenizing):
         monkeypatch.setattr(module, "encodings", _copied(tokenizing.encodings, operations))
     run = CASES[name][0]
     one, two = (operations.of(partial(run, text * times)) for times in (30, 60))

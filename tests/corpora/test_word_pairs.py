@@ -7,13 +7,13 @@ from transformers import PreTrainedTokenizerBase
 
 from headcount.core import CorpusError
 from headcount.corpora import Encoder, Sentence
-from headcount.corpora.labelled_tokens import (
+from headcount.corpora.sentence import Layout
+from headcount.corpora.word_pairs import (
     WordPair,
     encode_one_sequence,
     encode_two_sides,
     pairs_of_words,
 )
-from headcount.corpora.sentence import Layout
 
 PAIR = Sentence("The old dog barked, loudly.", target="Der alte Hund bellte, laut.")
 

@@ -27,12 +27,12 @@ from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 import tyro
+from cache_plans import TextArguments, cells_of, lines_of
 from jaxtyping import Float, Int64
 from torch import Tensor
 
@@ -57,8 +57,7 @@ from headcount.cache.kvpress import COPIES, kvpress_scores
 from headcount.cache.scores import WINDOW
 from headcount.cache.split import Part, fused
 from headcount.core import Kept
-from headcount.corpora import Corpus
-from headcount.models import Loaded, last_logits, load, revision
+from headcount.models import Loaded, last_logits, revision
 from headcount.results import RANDOM
 from headcount.skills import Hay
 from headcount.tap import Call, device_of, dispatching, evaluating
@@ -72,25 +71,15 @@ FEW, WHOLE = 64, 1_000_000
 
 
 @dataclass(frozen=True)
-class Arguments:
-    """Needles found at every length with half of the bytes."""
+class Arguments(TextArguments):
+    """Needles found at every length with half of the bytes; the first text chooses budgets, too."""
 
-    model: tyro.conf.Positional[str]
-    """Folder or name of a causal model."""
-    scored: tyro.conf.Positional[Path]
-    """Text that scores groups and chooses budgets."""
-    judged: tyro.conf.Positional[Path]
-    """Another text, in which needles judge."""
-    out: tyro.conf.Positional[Path]
-    """Folder of what is done."""
     lengths: tuple[int, ...] = (1000, 2000, 4000, 8000)
     """Numbers of tokens of the texts."""
     texts: tuple[int, ...] = (8, 8, 10, 4)
     """Number of texts of each length, with ten needles each."""
     draws: tuple[int, ...] = (5, 5, 5, 2)
     """Number of random plans at each length."""
-    dtype: Literal["float32", "bfloat16"] = "bfloat16"
-    """Number format."""
     seed: int = 0
     """Seed of needles and of all draws."""
 
@@ -98,9 +87,7 @@ class Arguments:
 def main() -> None:
     """Print a table for every length, and one for all."""
     arguments = tyro.cli(Arguments)
-    torch.set_num_threads(1)
-    loaded = load(arguments.model, dtype=arguments.dtype)
-    arguments.out.mkdir(parents=True, exist_ok=True)
+    loaded = arguments.load()
     key = f"{revision(loaded.model)} {arguments.scored} {arguments.judged} {arguments.seed}"
     kept = Kept(arguments.out / "answers.json", key, "answers", Answered)
     each = zip(arguments.lengths, arguments.texts, arguments.draws, strict=True)
@@ -371,22 +358,12 @@ def only_needles(texts: Sequence[AskedText]) -> list[AskedText]:
     ]
 
 
-def lines_of(path: Path) -> list[str]:
-    """The lines of a text."""
-    return [each.text for each in Corpus(path)]
-
-
 def show(title: str, texts: Sequence[AskedText], found: dict[str, list[Answered]]) -> None:
     """Print a table."""
     print(f"\n{title}\n| kept | needles | found | against dense | against random | loss |")
     for row in judged(texts, found):
         if row.kind == NEEDLES and row.length is None:
-            numbers = (
-                [getattr(row, f"{name}{end}") for end in ("", "_low", "_high")]
-                for name in ("right", "against_dense", "against_random")
-            )
-            cells = (f"{mean:.3f} ({low:.3f} to {high:.3f})" for mean, low, high in numbers)
-            print("|", " | ".join([row.plan, str(row.questions), *cells, f"{row.loss:.2f}"]), "|")
+            print("|", " | ".join([row.plan, str(row.questions), *cells_of(row, 3)]), "|")
 
 
 if __name__ == "__main__":

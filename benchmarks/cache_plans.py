@@ -21,6 +21,7 @@ from headcount.cache import (
     CacheOptions,
     CachePlan,
     GroupScores,
+    JudgedRow,
     Questions,
     ScoreName,
     answered,
@@ -38,8 +39,8 @@ ALL = "all stream"
 
 
 @dataclass(frozen=True)
-class Arguments:
-    """Answers under plans by every score, beside the dense model and random plans."""
+class TextArguments:
+    """A model, two texts, and where what is done is kept."""
 
     model: tyro.conf.Positional[str]
     """Folder or name of a causal model."""
@@ -49,6 +50,20 @@ class Arguments:
     """Another text that judges plans."""
     out: tyro.conf.Positional[Path]
     """Folder of what is done."""
+    dtype: Literal["float32", "bfloat16"] = field(default="bfloat16", kw_only=True)
+    """Number format."""
+
+    def load(self) -> Loaded:
+        """Make the folder, and load the model for one thread."""
+        torch.set_num_threads(1)
+        self.out.mkdir(parents=True, exist_ok=True)
+        return load(self.model, dtype=self.dtype)
+
+
+@dataclass(frozen=True)
+class Arguments(TextArguments):
+    """Answers under plans by every score, beside the dense model and random plans."""
+
     scores: tuple[ScoreName, ...] = ("retrieval", "kvpress", "both", "distance")
     """Scores, besides chance."""
     shares: tuple[float, ...] = (0.5, 0.75)
@@ -56,23 +71,19 @@ class Arguments:
     how: tyro.conf.OmitArgPrefixes[CacheOptions] = field(
         default_factory=lambda: CacheOptions(lengths=(1000, 2000), draws=2)
     )
-    dtype: Literal["float32", "bfloat16"] = "bfloat16"
-    """Number format."""
 
 
 def main() -> None:
     """Print a table of plans."""
     arguments = tyro.cli(Arguments)
-    torch.set_num_threads(1)
-    loaded = load(arguments.model, dtype=arguments.dtype)
-    arguments.out.mkdir(parents=True, exist_ok=True)
+    loaded = arguments.load()
     how = arguments.how
     key = f"{revision(loaded.model)} {arguments.scored} {how.window} {how.scored} {how.seed}"
     scores = Kept(arguments.out / "scores.json", key, "scores", tuple[float, ...])
     key = f"{key} {arguments.judged} {how}"
     answers = Kept(arguments.out / "answers.json", key, "answers", Answered)
-    texts = Questions(loaded, _lines(arguments.judged), how).all
-    group_scores = GroupScores(loaded, _lines(arguments.scored), how)
+    texts = Questions(loaded, lines_of(arguments.judged), how).all
+    group_scores = GroupScores(loaded, lines_of(arguments.scored), how)
     of_groups = {
         name: np.array(scores.once(name, lambda name=name: tuple(group_scores.of(name).tolist())))
         for name in arguments.scores
@@ -98,20 +109,24 @@ def main() -> None:
     _print(loaded, ALL, texts, found | {ALL: [ask(ALL, every)]})
 
 
-def _lines(path: Path) -> list[str]:
+def lines_of(path: Path) -> list[str]:
+    """The lines of a text."""
     return [each.text for each in Corpus(path)]
+
+
+def cells_of(row: JudgedRow, digits: int) -> list[str]:
+    """What is found, alone and against others, with intervals, and the loss."""
+    numbers = (
+        [f"{getattr(row, name + end):.{digits}f}" for end in ("", "_low", "_high")]
+        for name in ("right", "against_dense", "against_random")
+    )
+    return [*(f"{mean} ({low} to {high})" for mean, low, high in numbers), f"{row.loss:.2f}"]
 
 
 def _print(loaded: Loaded, title: str, texts: object, found: dict[str, list[Answered]]) -> None:
     print(f"\n{loaded.name}: {title}")
     for row in judged(texts, found):  # type: ignore[arg-type]
-        numbers = (
-            [getattr(row, f"{name}{end}") for end in ("", "_low", "_high")]
-            for name in ("right", "against_dense", "against_random")
-        )
-        cells = (f"{mean:.2f} ({low:.2f} to {high:.2f})" for mean, low, high in numbers)
-        length = row.length or "all"
-        line = (row.plan, row.kind, length, row.questions, *cells, f"{row.loss:.2f}")
+        line = (row.plan, row.kind, row.length or "all", row.questions, *cells_of(row, 2))
         print(f"| {' | '.join(map(str, line))} |", flush=True)
 
 

@@ -113,11 +113,11 @@ def wire(
     """
     for layer in anatomy.layers:
         if layer.by_own_softmax:
-            raise ModelError(
-                f"Expected attention through transformers' AttentionInterface, but {layer.module} "
-                f"of {type(model).__name__} takes a softmax of its own, so it is unknown which of "
-                "its weights belong to a head. The model can be gated but not made smaller."
+            why = (
+                "so it is unknown which of its weights belong to a head. The model can be gated "
+                "but not made smaller."
             )
+            raise layer.not_ours(type(model).__name__, why)
         projection = model.get_submodule(layer.output) if layer.output is not None else None
         if not isinstance(projection, nn.Linear | Conv1D | None):
             raise ModelError(

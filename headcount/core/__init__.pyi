@@ -134,6 +134,7 @@ from .options import brief_repr as brief_repr
 from .options import check_choice as check_choice
 from .options import check_known as check_known
 from .options import check_options as check_options
+from .options import check_samples as check_samples
 from .options import check_seed as check_seed
 from .options import check_unicode as check_unicode
 from .options import check_window as check_window

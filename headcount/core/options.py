@@ -136,6 +136,16 @@ def check_seed(seed: int) -> None:
         raise InputError(f"Expected a seed of at least 0, got {seed}.")
 
 
+def check_samples(samples: int) -> None:
+    """Check a number of resamples.
+
+    Raises:
+        InputError: if there are none.
+    """
+    if samples < 1:
+        raise InputError(f"Expected at least 1 resample, got samples={samples}. Give 1000.")
+
+
 def check_unicode(text: str, what: str, at: str = "") -> None:
     """Check that text has whole characters only.
 

@@ -106,7 +106,7 @@ class SentenceLines:
 
     def add(self, path: Path, number: int, line: str) -> None:
         """Add the line of a word or a multiword token; empty nodes are skipped."""
-        columns = _columns(path, number, line)
+        columns = columns_of_line(path, number, line)
         if columns[0].isdecimal():
             self.rows.append((number, columns))
         elif RANGE.fullmatch(columns[0]):
@@ -131,12 +131,17 @@ def check_word(path: Path, number: int, column: str) -> None:
         )
 
 
-def _columns(path: Path, number: int, line: str) -> list[str]:
+def columns_of_line(path: Path, number: int, line: str, count: int = NUM_COLUMNS) -> list[str]:
+    """The cells of a line with tabs between.
+
+    Raises:
+        CorpusError: if they are not as many as there are columns.
+    """
     columns = line.split("\t")
-    if len(columns) != NUM_COLUMNS:
+    if len(columns) != count:
         raise CorpusError(
-            f"{path}:{number}: expected {NUM_COLUMNS} columns separated by tabs, "
-            f"got {len(columns)}. Fix the line."
+            f"{path}:{number}: expected {amount(count, 'column')} separated by tabs, got "
+            f"{len(columns)}. Fix the line."
         )
     return columns
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import final
 
 from headcount.core import CorpusError, amount
-from headcount.corpora.conllu import read_conllu
+from headcount.corpora.conllu import columns_of_line, read_conllu
 from headcount.corpora.lines import ending, numbered_lines
 from headcount.corpora.mentions import (
     ONTONOTES,
@@ -349,12 +349,7 @@ def _read_gap(path: Path) -> Iterator[Document]:
             f"{' '.join(header)[:60]!r}. Give GAP's .tsv, a .conllu or a .conll."
         )
     for number, line in lines:
-        cells = line.split("\t")
-        if len(cells) != len(COLUMNS):
-            raise CorpusError(
-                f"{path}:{number}: expected {len(COLUMNS)} columns separated by tabs, got "
-                f"{len(cells)}. Fix the line."
-            )
+        cells = columns_of_line(path, number, line, len(COLUMNS))
         yield _passage(dict(zip(COLUMNS, cells, strict=True)), f"{path}:{number}")
 
 

@@ -166,6 +166,11 @@ class Listening:
             )
         self._left[str(why)].append(recording.label)
 
+    def none_used(self) -> CorpusError:
+        """The error that no recording can be used, and why."""
+        why = "; ".join(self.left_out)
+        return CorpusError(f"Expected a recording that can be used, got none: {why}.")
+
     def _cut(self) -> list[list[Recording]]:
         """The pieces of every recording; none of one that can't be cut."""
         found, longest = list[list[Recording]](), self._speech.longest

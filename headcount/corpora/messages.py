@@ -155,22 +155,19 @@ def _beside(row: Mapping[Any, Any], origin: str, filled: bool) -> dict[str, Any]
     """What a row gives the template beside its messages."""
     found = dict[str, Any]()
     for name in BESIDE_NAMES:
-        cell = row.get(name)
+        given = cell = row.get(name)
         kind = dict if name == "chat_template_kwargs" else list
-        if isinstance(cell, str) and cell.strip():
-            cell = _parsed(cell)
-            if not isinstance(cell, kind):
-                raise CorpusError(
-                    f"{origin}: expected {name} as a {kind.__name__} or its JSON, got "
-                    f"{row[name]!r:.80}. Fix the line."
-                )
-        if not cell or isinstance(cell, str):
+        if not given or (isinstance(given, str) and not given.strip()):
             continue
+        if isinstance(given, str):
+            cell = _parsed(given)
         if not isinstance(cell, kind):
             raise CorpusError(
-                f"{origin}: expected {name} as a {kind.__name__} or its JSON, got {cell!r:.80}. "
+                f"{origin}: expected {name} as a {kind.__name__} or its JSON, got {given!r:.80}. "
                 "Fix the line."
             )
+        if not cell:
+            continue
         cell = _without_gaps(cell, inside=True) if filled else cell
         found |= cell if isinstance(cell, dict) else {name: [*map(_tool, cell)]}
     return found

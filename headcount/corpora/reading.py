@@ -99,7 +99,7 @@ def table_of(sources: Sequence[tuple[Source, Columns | None]], roles: ColumnSpec
                     table.chats.add(len(table))
             table.origins.append(origin)
         if chosen is None or not table.origins:
-            raise CorpusError(f"{where}: expected at least one example, got none")
+            raise _no_example(where)
         named = {role: [*source.class_names(name)] for role, name in chosen.items()}
         classes.append({role: names for role, names in named.items() if names})
     if all(each == classes[0] for each in classes):
@@ -164,7 +164,7 @@ def read_parallel(data: Data, columns: Columns | None, roles: ColumnSpec) -> Tab
     files = named_files(data)
     pairs = list(read_pair(Path(files[0]), Path(files[1])))
     if not pairs:
-        raise CorpusError(f"{files[0]}: expected at least one example, got none")
+        raise _no_example(files[0])
     table = Table({}, [pair.origin for pair in pairs])
     for pair in pairs:
         for role, text in zip(("source", "target"), (pair.text, pair.target), strict=True):
@@ -224,13 +224,17 @@ def _files(data: Data) -> Iterator[File]:
     yield from (File(Path(each), how) for each in named_files(data) if not is_data_set(each))
 
 
+def _no_example(where: object) -> CorpusError:
+    return CorpusError(f"{where}: expected at least one example, got none")
+
+
 def _first(
     file: File, columns: Columns | None, roles: ColumnSpec
 ) -> tuple[Row, dict[str, str | int]]:
     """The first row of a file, and its column for each role."""
     first = next(_rows(file, columns, roles), None)
     if first is None:
-        raise CorpusError(f"{file}: expected at least one example, got none")
+        raise _no_example(file)
     return first, choose([str(name) for name in first[1]], columns, roles, str(file))
 
 

@@ -81,8 +81,7 @@ class SoundEncoder:
         read = listening.read(self._checked)
         found = [_part(sentences[number], piece) for number, piece, _ in read]
         if not found:
-            why = "; ".join(listening.left_out)
-            raise CorpusError(f"Expected a recording that can be used, got none: {why}.")
+            raise listening.none_used()
         return corpus.of_others(found), (*listening.left_out, *listening.prepared)
 
     def _checked(self, recording: Recording) -> tuple[None, str]:

@@ -40,6 +40,7 @@ from headcount.core import (
     ModelError,
     Progress,
     Stopwatch,
+    check_samples,
     check_seed,
     name_of,
     silent,
@@ -301,8 +302,7 @@ def sensitivity(
     """
     loaded = as_loaded(loaded)
     check_seed(seed)
-    if samples < 1:
-        raise InputError(f"Expected at least 1 resample, got samples={samples}. Give 1000.")
+    check_samples(samples)
     check_has_heads(loaded)
     check_examples_fit(loaded, task, max_tokens)
     watch, total = Stopwatch(), task.num_examples

@@ -6,9 +6,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from headcount.core import ModelError
 from headcount.corpora import Batch
-from headcount.models import Loaded
 
 Part = TypeVar("Part", bound=Any)
 
@@ -18,21 +16,6 @@ def joined(parts: Sequence[Part]) -> Part:
     names = (field.name for field in fields(parts[0]))
     arrays = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
     return type(parts[0])(*arrays)
-
-
-def mask_id_of(loaded: Loaded) -> int:
-    """The id of the mask token.
-
-    Raises:
-        ModelError: if the tokenizer has none.
-    """
-    found = loaded.encoder().tokenizer.mask_token_id
-    if not isinstance(found, int):
-        raise ModelError(
-            f"Expected a tokenizer with a mask token for the masked language model {loaded.name}, "
-            "got none. Set mask_token in tokenizer_config.json."
-        )
-    return found
 
 
 def masked(batches: Iterable[Batch], share: float, mask_id: int, seed: int) -> Iterator[Batch]:

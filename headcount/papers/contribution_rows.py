@@ -12,14 +12,24 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.stats import rankdata
 
-from headcount.core import InputError, LayerId, Progress, Stopwatch, check_seed, name_of, silent
+from headcount.core import (
+    InputError,
+    LayerId,
+    Progress,
+    Stopwatch,
+    check_samples,
+    check_seed,
+    name_of,
+    silent,
+)
 from headcount.corpora import Batches, Census, Corpus, take_census
 from headcount.importance import KINDS
 from headcount.models import Loaded, check_has_heads, signature
-from headcount.papers.batches import mask_id_of, masked
+from headcount.papers.batches import masked
 from headcount.papers.contributions import MIXINGS, Contributions, collect_contributions
 from headcount.papers.records import ALL, ContributionRecord, ContributionRow, ContributionTable
 from headcount.statistics import Bootstrap, few_clusters
+from headcount.tasks import mask_id_of
 
 
 @final
@@ -98,8 +108,7 @@ def _check(samples: int, share_masked: float) -> None:
             f"Expected a share of masked tokens of at least 0 and below 1, got {share_masked}. "
             "Give 0.12 for that of Kobayashi et al. (2021)."
         )
-    if samples < 1:
-        raise InputError(f"Expected at least 1 resample, got samples={samples}. Give 1000.")
+    check_samples(samples)
 
 
 def _warnings(

@@ -72,6 +72,13 @@ class AttentionLayer:
     """Whether a logit that belongs to no key takes part of the weight, as in gpt-oss. The
     self-check finds it: the weights of some query add up to less than 1."""
 
+    def not_ours(self, kind: str, why: str) -> ModelError:
+        """The error that a model's layer computes its own softmax, and what is therefore lost."""
+        return ModelError(
+            f"Expected attention through transformers' AttentionInterface, but {self.module} of "
+            f"{kind} takes a softmax of its own, {why}"
+        )
+
     @property
     def layer_id(self) -> LayerId:
         """Site and number of the layer."""

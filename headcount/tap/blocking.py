@@ -53,11 +53,8 @@ def check_blocked(blocked: Blocked, anatomy: Anatomy, kind: str) -> None:
                 f"{place.site} {place.layer}."
             )
         if layers[place].by_own_softmax:
-            raise ModelError(
-                "Expected attention through transformers' AttentionInterface, but "
-                f"{layers[place].module} of {kind} takes a softmax of its own, whose scores can't "
-                "be blocked. Set gates of whole heads to 0."
-            )
+            why = "whose scores can't be blocked. Set gates of whole heads to 0."
+            raise layers[place].not_ours(kind, why)
     if blocked and not anatomy.can_block:
         raise ModelError(
             f"Expected blocked scores to get no weight, but in the self-check of {kind} some got "

@@ -120,11 +120,11 @@ class Tap:
         for layer in own:
             self._projected.setdefault(model.get_submodule(layer.output or ""), []).append(layer)
         if own and replacement is not None:
-            raise ModelError(
-                f"Expected attention through transformers' AttentionInterface, but {own[0].module} "
-                f"of {type(model).__name__} takes a softmax of its own, so what a head may attend "
-                "to is unknown and its output can't be replaced by a mean. Replace it by zero."
+            why = (
+                "so what a head may attend to is unknown and its output can't be replaced by a "
+                "mean. Replace it by zero."
             )
+            raise own[0].not_ours(type(model).__name__, why)
         self._dead = {model.get_submodule(path) for path in anatomy.dead.values()}
         towers = (model.get_submodule(path) for path in anatomy.not_run)
         self._towers = {module for tower in towers for module in tower.modules()}

@@ -14,6 +14,7 @@ from .language_modelling import SHARE_MASK as SHARE_MASK
 from .language_modelling import SHARE_RANDOM as SHARE_RANDOM
 from .language_modelling import CausalLanguageModelling as CausalLanguageModelling
 from .language_modelling import MaskedLanguageModelling as MaskedLanguageModelling
+from .language_modelling import mask_id_of as mask_id_of
 from .metrics import IGNORED as IGNORED
 from .options import CAUSAL as CAUSAL
 from .options import COLUMNS as COLUMNS

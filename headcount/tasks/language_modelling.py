@@ -314,20 +314,28 @@ class MaskedLanguageModelling(PerplexityTask):
         return TaskBatch.of(inputs, {"labels": labels_EN}, index_E)
 
 
+def mask_id_of(loaded: Loaded) -> int:
+    """The id of the mask token.
+
+    Raises:
+        ModelError: if the tokenizer has none.
+    """
+    tokenizer = loaded.encoder().tokenizer
+    if not isinstance(found := tokenizer.mask_token_id, int):
+        raise ModelError(
+            f"Expected a tokenizer with a mask token, got the {type(tokenizer).__name__} of "
+            f"{loaded.name}. Set mask_token in tokenizer_config.json."
+        )
+    return found
+
+
 @final
 class _Mask:
     """Draws masks, which depend on the seed, the number of the example and that of the draw."""
 
     def __init__(self, loaded: Loaded, masking: Masking) -> None:
         tokenizer: Tokenizer = loaded.encoder().tokenizer
-        mask_id = tokenizer.mask_token_id
-        if not isinstance(mask_id, int):
-            raise ModelError(
-                f"Expected a tokenizer with a mask token for masked-lm, got the "
-                f"{type(tokenizer).__name__} of {loaded.name}. Set mask_token in "
-                "tokenizer_config.json."
-            )
-        self._mask_id, self._masking = mask_id, masking
+        self._mask_id, self._masking = mask_id_of(loaded), masking
         size = min(len(tokenizer), loaded.model.config.get_text_config().vocab_size)
         self._usual = np.setdiff1d(np.arange(size), tokenizer.all_special_ids)
 

@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float
 from torch.nn.functional import cross_entropy
 
-from headcount.core import CorpusError, Head, LayerId, Progress, check_disk
+from headcount.core import Head, LayerId, Progress, check_disk
 from headcount.corpora import Listening, Recording
 from headcount.models import Loaded, SpeechEncoder, lists_of
 from headcount.tap import Block, FunctionListener, Tap, evaluating
@@ -179,8 +179,7 @@ def hear(
             listening.leave_out(each.recording, OTHERS)
     used = [each for each, fits_in in zip(found, is_own, strict=True) if fits_in]
     if not used:
-        why = "; ".join(listening.left_out)
-        raise CorpusError(f"Expected a recording that can be used, got none: {why}.")
+        raise listening.none_used()
     return Hearing(
         tuple(each.heard for each in used),
         tuple(each.recording for each in used),

@@ -192,7 +192,7 @@ def test_batches_of_no_token_are_refused() -> None:
 def test_masks_need_a_mask_token() -> None:
     loaded = small.loaded("BertForMaskedLM")
     bare = Loaded(loaded.model, small.tokenizer("t5"), "tiny")
-    with pytest.raises(ModelError, match="with a mask token for masked-lm, got the T5Tok"):
+    with pytest.raises(ModelError, match="with a mask token, got the T5Tok"):
         MaskedLanguageModelling(bare, MANY)
 
 

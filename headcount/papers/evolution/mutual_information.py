@@ -37,8 +37,7 @@ from sklearn.cluster import MiniBatchKMeans
 from sklearn.metrics import mutual_info_score
 from sklearn.metrics.cluster import contingency_matrix
 
-from headcount.core import CorpusError
-from headcount.papers.evolution.record import Measurement
+from headcount.papers.evolution.record import Measurement, check_clusters
 from headcount.statistics import mean_interval
 
 STATES_A_CLUSTER = 100
@@ -82,11 +81,7 @@ def clusters_of(
     Raises:
         CorpusError: if there are fewer states than clusters.
     """
-    if len(states_SD) < num_clusters:
-        raise CorpusError(
-            f"Expected at least as many states as clusters ({num_clusters:,}), got "
-            f"{len(states_SD):,}. Give a larger corpus, or lower --clusters."
-        )
+    check_clusters(len(states_SD), num_clusters)
     means = MiniBatchKMeans(num_clusters, batch_size=max(1024, 2 * num_clusters), random_state=seed)
     cluster_S = means.fit_predict(states_SD)
     return _told_apart(np.asarray(means.cluster_centers_))[cluster_S]

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, final, get_args
 from headcount.core import (
     BELOW_1,
     MAX_TOKENS,
+    CorpusError,
     Count,
     InputError,
     Seed,
@@ -65,6 +66,19 @@ class EvolutionOptions:
             raise InputError(f"Expected a quantity out of {', '.join(QUANTITIES)}, got none.")
         for name in self.measure:
             check_known("a quantity", name, QUANTITIES)
+
+
+def check_clusters(num_states: int, num_clusters: int) -> None:
+    """Check that there are states for all clusters.
+
+    Raises:
+        CorpusError: if there are fewer.
+    """
+    if num_states < num_clusters:
+        raise CorpusError(
+            f"Expected at least as many states as clusters ({num_clusters:,}), got "
+            f"{num_states:,}. Give a larger corpus, or lower --clusters."
+        )
 
 
 _NUMBERS = "the numbers of a comparison of layers"

@@ -35,7 +35,6 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from headcount.core import (
-    CorpusError,
     Kept,
     ModelError,
     Progress,
@@ -48,7 +47,7 @@ from headcount.core import (
 from headcount.corpora import Corpus, groups_by_length
 from headcount.models import CUT, check_memory
 from headcount.papers.evolution.pictures import Pictured, pictured
-from headcount.papers.evolution.record import EvolutionOptions, StoreFacts
+from headcount.papers.evolution.record import EvolutionOptions, StoreFacts, check_clusters
 from headcount.papers.evolution.subjects import (
     CAUSAL,
     MASKED,
@@ -341,11 +340,7 @@ class Stores:
         found = balanced(
             tokens, options.occurrences, options.types, options.seed, first=int(before)
         )
-        if options.clusters is not None and len(found) < options.clusters:
-            raise CorpusError(
-                f"Expected at least as many states as clusters ({options.clusters:,}), got "
-                f"{len(found):,}. Give a larger corpus, or lower --clusters."
-            )
+        check_clusters(len(found), options.clusters or 0)
         return found
 
     def _facts(self, subject: Subject, view: str, store: StateStore) -> StoreFacts:

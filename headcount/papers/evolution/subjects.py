@@ -13,9 +13,9 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_N
 from headcount.core import CorpusError, Float16File, InputError, amount, name_of
 from headcount.corpora import Corpus, Encoded, Encoder, Misread, Sentence, chunks
 from headcount.models import Loaded, revision, tokenizer_revision
-from headcount.papers.batches import mask_id_of
 from headcount.papers.evolution.record import EvolutionRow, Measurement
 from headcount.tap import StateId, state_ids
+from headcount.tasks import mask_id_of
 
 TRANSLATION, CAUSAL, MASKED, OTHER = "translation", "causal-lm", "masked-lm", "encoder"
 

@@ -48,6 +48,20 @@ def test_the_capability_to_copy_is_short() -> None:
     assert sum(len((ROOT / name).read_text().splitlines()) for name in TO_COPY) <= 400
 
 
+def test_each_picture_says_how_much_there_is_to_read() -> None:
+    """Within a tenth: files grow."""
+    guide = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    readings = re.findall(r"^Read (.*?)some\s([\d,]+)\slines", guide, re.M | re.S)
+    assert len(readings) == 5
+    for files, said in readings:
+        names = re.findall(r"`([\w/]+\.py)`", files)
+        places = (
+            ROOT / ("" if name.startswith("tests/") else "headcount") / name for name in names
+        )
+        lines = sum(len(each.read_text(encoding="utf-8").splitlines()) for each in places)
+        assert lines == pytest.approx(int(said.replace(",", "")), rel=0.1), (names[0], lines)
+
+
 def test_no_module_is_a_crumb() -> None:
     """But manifests, indexes, and names that have moved."""
     small = {

@@ -220,14 +220,14 @@ def _verdict(found: PlannedCache) -> str:
     sizes = [*(f"{each:,}" for each in first), amount(last, "token")]
     where = f"texts of {listed(sizes)}" if last else "long texts"
     whole = (
-        f"Needles are facts hidden in {where}. The model finds {percent(dense.right)} of "
+        f"Needles are facts hidden in {where}. The model finds {_share(dense.right)} of "
         f"{amount(dense.questions, 'needle')} with its whole cache"
     )
     if not dense.right:
         return f"{whole}, so needles can't judge the plan; next sentences may."
-    by, _, within = _signed(plan, "against_dense").partition(" ")
+    by, _, within = _signed(plan, dense).partition(" ")
     under = (
-        f"{whole} and {percent(plan.right)} under the plan, a change of "
+        f"{whole} and {_share(plan.right)} under the plan, a change of "
         f"{' '.join(filter(None, [by, 'percentage points', within]))}.{_fewer(found, plan)}"
     )
     if plan is random or few_draws(found.record.draws):
@@ -240,9 +240,8 @@ def _verdict(found: PlannedCache) -> str:
         more = "ask more needles, or " * (not plan.against_dense_high < 0)
         better = f"within chance: {more}choose another --score"
     return (
-        f"{under} Plans with as many random groups find {percent(random.right)}; the difference "
-        "from "
-        f"them, {_signed(plan, 'against_random')}, is {better}."
+        f"{under} Plans with as many random groups find {_share(random.right)}; the difference "
+        f"from them, {_signed(plan, random)}, is {better}."
     )
 
 
@@ -259,16 +258,19 @@ def _fewer(found: PlannedCache, plan: JudgedRow) -> str:
 def _answers(found: PlannedCache, length: int | None, label: str = "") -> Table:
     """What is answered under every plan, in texts of a length or in all."""
     rows = select(found.judged, length=length)
+    beside = {(row.kind, row.plan): row for row in rows}
     return Table.of(
         ("asked", "plan", "right", "95 %", "against dense", "against random", "loss (nats)"),
         (
             (
                 f"{row.questions} x {row.kind}",
                 row.plan,
-                percent(row.right),
+                _share(row.right),
                 ends(row.right_low, row.right_high, percent),
-                "" if row.plan == DENSE else _signed(row, "against_dense", ""),
-                "" if row.plan == RANDOM else _signed(row, "against_random", ""),
+                *(
+                    "" if row.plan == other else _signed(row, beside[row.kind, other], "")
+                    for other in (DENSE, RANDOM)
+                ),
                 f"{row.loss:.2f}",
             )
             for row in sorted(rows, key=lambda row: row.kind)
@@ -277,12 +279,28 @@ def _answers(found: PlannedCache, length: int | None, label: str = "") -> Table:
     )
 
 
-def _signed(row: JudgedRow, name: str, always: str = " in every text") -> str:
-    """A difference in percentage points with its interval, or where texts are alike, `always`."""
-    mean, low, high = (100 * getattr(row, f"{name}{end}") for end in ("", "_low", "_high"))
+def _share(right: float) -> str:
+    """A share of answers, with the decimal that its differences have."""
+    return percent(right, 1)
+
+
+def _signed(row: JudgedRow, other: JudgedRow, always: str = " in every text") -> str:
+    """What a plan's share is above that of another plan, in percentage points with its interval.
+
+    It is the difference of the two shares as they are shown, so that a reader who subtracts finds
+    the same number.
+
+    Args:
+        row: the plan.
+        other: the dense model's row, or that of random plans.
+        always: what stands for the interval where texts are alike.
+    """
+    name = f"against_{other.plan if other.plan == DENSE else RANDOM}"
+    low, high = (100 * getattr(row, f"{name}{end}") for end in ("_low", "_high"))
+    mean = signed(round(100 * row.right, 1) - round(100 * other.right, 1), 1)
     if low == high:
-        return f"{signed(mean)}{always}"
-    return signed(mean) + ("" if isnan(low) else f" ({signed(low)} to {signed(high)})")
+        return f"{mean}{always}"
+    return mean + ("" if isnan(low) else f" ({signed(low, 1)} to {signed(high, 1)})")
 
 
 STAYS = "as the model has it"

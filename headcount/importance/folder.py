@@ -128,6 +128,14 @@ def claim_importance(folder: Path, policy: ResumePolicy) -> None:
     so_far = [folder / "state" / name for name in STATE]
     if any(map(is_kept, so_far)) or (folder / ImportanceRecord.FILE).exists():
         check_no_earlier_run(folder, "an earlier assessment", policy)
+    run, heads = folder / results.RunRecord.FILE, "heads.parquet"
+    ours = {*COLUMNS, *results.sealed_columns(folder / ImportanceRecord.FILE, heads)} - {*PLACE}
+    if taken := sorted(ours & results.sealed_columns(run, heads)):
+        raise InputError(
+            f"Expected an analysis without scores in {folder}, but {run.name} describes the column "
+            f"{taken[0]} of {heads} as its own, as headcount 0.4 did when an analysis with scores "
+            "was read and written again. Analyze into this folder again, or name a new one."
+        )
     remove_leftovers(folder, {*Assessment.files()}.__contains__)
     remove_leftovers(folder / "state")
     make_folder(folder / "state")

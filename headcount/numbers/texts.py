@@ -127,16 +127,16 @@ def rank(place: int, total: int) -> str:
     return f"{ordinal(place + 1)} of {count(total)}"
 
 
-def signed(offset: Real) -> str:
+def signed(offset: Real, digits: int = 0) -> str:
     """An offset with its sign; the minus is a true one, so that -1 and +1 have the same width.
 
-    >>> signed(-1), signed(1), signed(0)
-    ('−1', '+1', '0')
+    >>> signed(-1), signed(1), signed(0), signed(-3.33, 1), signed(0.04, 1)
+    ('−1', '+1', '0', '−3.3', '0')
     """
     if math.isnan(offset):
         return UNKNOWN
-    text = f"{offset:+.0f}".replace("-", "−")
-    return "0" if text in ("+0", "−0") else text
+    text = f"{offset:+.{digits}f}".replace("-", "−")
+    return text if text.strip("+−0.") else "0"
 
 
 def count(number: Real) -> str:

@@ -93,6 +93,7 @@ from .run import RelationResult as RelationResult
 from .run import RunRecord as RunRecord
 from .run import Untested as Untested
 from .sealing import read_sealed as read_sealed
+from .sealing import sealed_columns as sealed_columns
 from .sealing import write_sealed as write_sealed
 from .signature import MODEL as MODEL
 from .signature import READING as READING

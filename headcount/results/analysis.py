@@ -34,7 +34,7 @@ from headcount.results.run import (
     RunRecord,
     read_examples,
 )
-from headcount.results.sealing import write_record
+from headcount.results.sealing import sealed_columns, write_record
 from headcount.results.signature import SAME_MODEL, Signature
 from headcount.results.store import Result, csv_name, rows_of, table
 from headcount.vocabulary import LINKS, ColumnEntry
@@ -285,7 +285,8 @@ class Analysis(Result[RunRecord]):
         write_record(folder / EXAMPLES, self.examples)
         texts = [name for name in (EXAMPLES, TARGETS) if (folder / name).exists()]
         # Scores are columns of the table of heads, too, and described by their own record.
-        columns = list(map(str, self.heads.frame))
+        scores = sealed_columns(folder / ImportanceRecord.FILE, "heads.parquet") - {*PLACE}
+        columns = [str(name) for name in self.heads.frame if name not in scores]
         described = {**dict.fromkeys(texts), "heads.parquet": columns}
         super(Analysis, replace(self, heads=heads)).write(folder, described)
 

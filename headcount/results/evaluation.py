@@ -145,20 +145,15 @@ class MetricChange:
         )
 
     def __str__(self) -> str:
-        """The drop of a score, or the rise of a number that is better where it is lower.
+        """The change with its sign and its interval, as cards and tables show it.
 
         >>> str(MetricChange("bleu", True, 30.0, 29.5, 0.5, 0.25, 0.75, 0.01))
-        'drop 0.5, 95 % 0.25 to 0.75'
+        '−0.500; 95 %: −0.750 to −0.250'
         """
-        drop, low, high = map(_three_digits, (self.drop, self.low, self.high))
-        reported = f"{'drop' if self.higher_is_better else 'rise'} {drop}"
         if math.isnan(self.low):  # a single example has no interval
-            return reported
-        return f"{reported}, 95 % {low} to {high}"
-
-
-def _three_digits(value: float) -> str:
-    return numbers.minus(f"{value:.3g}")
+            return numbers.change(self.change)
+        low, high = map(numbers.change, self.interval)
+        return f"{numbers.change(self.change)}; 95 %: {low} to {high}"
 
 
 @dataclass(frozen=True)

@@ -113,6 +113,20 @@ def _seal(file: Path, columns: Sequence[str] | None) -> Any:
     return {"columns": list(columns), "sha256": columns_sha256(file, columns)}
 
 
+def sealed_columns(path: Path, table: str) -> frozenset[str]:
+    """The columns of a table that a record describes.
+
+    Args:
+        path: the record's file.
+        table: name of the table beside it.
+    """
+    if not path.exists():
+        return frozenset()
+    seals = JsonObject.read(path, "headcount", "a folder").values.get(SEALS)
+    seal = seals.get(table) if isinstance(seals, dict) else None
+    return frozenset(seal["columns"]) if isinstance(seal, dict) else frozenset()
+
+
 def record_sha256(record: Mapping[str, Any]) -> str:
     """Hash of all fields of a record but its own hash."""
     values = {name: each for name, each in record.items() if name != OWN}

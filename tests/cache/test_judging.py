@@ -185,16 +185,20 @@ def test_layers_that_stream_already_stay_as_they_are(loaded: Loaded) -> None:
     older = replace(found, record=replace(found.record, size=None))
     said = document_of(older).markdown()
     assert "At 8,000 tokens the cache of the 2 groups that could stream is 50 % as large." in said
-    points = "−25 percentage points"
+    points = "−25.0 percentage points"
     ends = {
-        f"{points} (−50 to +10)": (-0.5, 0.1),
+        f"{points} (−50.0 to +10.0)": (-0.5, 0.1),
         f"{points} in every text": (-0.25, -0.25),
         points: 2 * (nan,),
     }
     for difference, (low, high) in ends.items():
         it = {"against_dense": -0.25, "against_dense_low": low, "against_dense_high": high}
-        rows = tuple(replace(row, right=0.5, **it) for row in found.judged)
+        rows = tuple(
+            replace(row, right=0.7504 if row.plan == "dense" else 0.4996, **it)
+            for row in found.judged
+        )
         said = document_of(replace(found, judged=rows)).markdown()
+        assert "75.0 %" in said and "and 50.0 % under the plan" in said, "as 75.0 − 50.0"
         assert f"under the plan, a change of {difference}." in said
     texts = Questions(sliding, TEXTS, options).all[:1]
     losses = []

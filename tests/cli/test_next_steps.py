@@ -83,7 +83,7 @@ def after(lines: list[str]) -> list[object]:
 
 def test_a_loss_asks_for_training_or_more_heads() -> None:
     lines = list(after_prune(ON, pruned(7.0, 9.0), Path("out")))
-    assert "loses on test (drop 8, 95 % 7 to 9)" in lines[0]
+    assert "loses on test (−8.00; 95 %: −9.00 to −7.00)" in lines[0]
     further, curve = after(lines)
     assert isinstance(further, Finetune) and isinstance(curve, Curve)
     assert (further.on.model, further.teacher, further.out) == ("out", ON.model, Path("out-tuned"))
@@ -103,13 +103,13 @@ def test_a_rise_of_the_loss_is_a_loss_where_few_texts_hide_the_drop() -> None:
     loss = replace(test.loss, drop=0.1, low=0.05, high=0.17)
     record = replace(record, data_sets={"test": replace(test, loss=loss)})
     lines = list(after_prune(ON, record, Path("out")))
-    assert "the loss of the pruned model rises on test (rise 0.1, 95 % 0.05 to 0.17)" in lines[0]
+    assert "the loss of the pruned model rises on test (+0.100; 95 %: +0.050 to +0.170)" in lines[0]
     assert isinstance(after(lines)[0], Finetune)
 
 
 def test_no_loss_asks_for_the_speed_or_fewer_heads() -> None:
     lines = list(after_prune(ON, pruned(-0.5, 0.7), Path("out")))
-    interval = "on test (drop 0.1, 95 % −0.5 to 0.7)"
+    interval = "on test (−0.100; 95 %: −0.700 to +0.500)"
     said = f"no loss beyond chance was found {interval}; a drop of up to 0.7 can't be excluded. "
     assert said in lines[0]
     assert "excluded" not in " ".join(after_prune(ON, pruned(-0.7, -0.5), Path("out"))), "better"

@@ -159,8 +159,8 @@ def test_the_card_says_what_gated_is(record: dict[str, Any], reported: str) -> N
 
 def test_a_score_that_is_better_where_it_is_lower_rises() -> None:
     change = MetricChange("f1", True, 1.0, 1.0, 0.0, -0.25, 2.0, 0.6)
-    assert str(change) == "drop 0, 95 % −0.25 to 2"
-    assert str(replace(change, higher_is_better=False, low=math.nan)) == "rise 0"
+    assert str(change) == "0; 95 %: −2.00 to +0.250"
+    assert str(replace(change, higher_is_better=False, low=math.nan)) == "0"
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from headcount.core import Heads, HeadTable, InputError, JsonObject
-from headcount.importance import Assessment
+from headcount.core import Heads, HeadTable, InputError, JsonObject, ResumePolicy
+from headcount.importance import Assessment, claim_importance
 from headcount.results import (
     PROFILE_COLUMNS,
     Analysis,
@@ -103,6 +103,28 @@ def test_scores_outlive_another_analysis_of_the_model(tmp_path: Path):
     run = read_run(folder)
     assert run.importance == SCORES
     assert (run.rows[0].values["gradient"], run.rows[0].values["confidence"]) == (1.0, 0.25)
+
+
+def test_an_analysis_that_was_read_with_its_scores_leaves_them_to_their_record(
+    tmp_path: Path,
+) -> None:
+    """As a folder is made smaller: read, less its examples, and written with its scores."""
+    folder = assessed(analysed(tmp_path))
+    Analysis.read(folder).write(folder, keep_scores=True)
+    claim_importance(folder, ResumePolicy.OVERWRITE)
+    assessed(folder, 2.0)
+    assert read_run(folder).rows[0].values["gradient"] == 2.0
+
+
+def test_scores_that_an_analysis_describes_are_refused_before_anything_is_measured(
+    tmp_path: Path,
+) -> None:
+    folder = assessed(analysed(tmp_path / "one"))
+    Analysis.read(folder).write(tmp_path / "other")
+    with pytest.raises(InputError, match=r"run.json describes the column gradient of heads.parq"):
+        claim_importance(tmp_path / "other", ResumePolicy.OVERWRITE)
+    claim_importance(folder, ResumePolicy.OVERWRITE)
+    claim_importance(tmp_path / "new", ResumePolicy.REFUSE)
 
 
 def test_scores_of_another_model_are_refused(tmp_path: Path):

@@ -2,8 +2,9 @@
 
 python -m tests.packaged MODELS; python -m benchmarks.atlas DATA MODELS
 
-DATA has the folders UD_English-EWT, tatoeba_eng-deu and golden_reactions; docs/models.md says how
-MODELS is filled. A run that is there is not made again: delete its folder, or name it by --only.
+DATA has the folders UD_English-EWT, stsb, tatoeba_eng-deu and golden_reactions; docs/models.md
+says how MODELS is filled. A run that is there is not made again: delete its folder, or name it by
+--only.
 Reactions need RDKit, spoken sentences the library of eSpeak NG. The four runs of docs/gallery are
 made by benchmarks/gallery.py, and are only described here.
 """
@@ -30,7 +31,7 @@ from headcount.wordtimes import WordTimes
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 HEADCOUNT = (sys.executable, "-m", "headcount")
 TREEBANK, SENTENCES = "UD_English-EWT/en_ewt-ud-dev.conllu", "tatoeba_eng-deu/deu.txt"
-REACTIONS = "golden_reactions/golden_dataset.zip"
+REACTIONS, PAIRS = "golden_reactions/golden_dataset.zip", "stsb/stsb-en-dev.csv"
 """Files in the folder of data."""
 
 
@@ -111,9 +112,15 @@ class Run:
         return DOCS / ("atlas" if self.made else "gallery") / self.name
 
 
-TRANSLATION = ("importance", "--task", "translation", "--data", "pairs.tsv", *("--limit", "100"))
+TRANSLATION = ("importance", "--task", "translation", "--data", "pairs.tsv")
 MASKED = ("importance", "--task", "masked-lm", "--data", "reactions.txt", *("--limit", "40"))
-GRADIENT = ("--methods", "gradient")
+ALIKE = ("importance", "--task", "similarity", "--data", "pairs.csv")
+FEW = ("--limit", "100")
+COLUMNS = ("--columns", "sentence1=0", "sentence2=1", "score=2")
+GRADIENT, FISHER = ("--methods", "gradient"), ("--methods", "gradient", "fisher")
+REMOVED = ("--methods", "gradient", "ablation", "--no-one-left")
+"""How heads are scored: all of them in one pass or, in small models, removed one by one, which
+gives intervals."""
 RUNS = (
     Run("smollm2", SMOLLM2, SAMPLE),
     Run("minilm", MINILM, EWT),
@@ -128,22 +135,32 @@ RUNS = (
             ("importance", "--task", "causal-lm", "--data", "ewt.txt", *GRADIENT),
         ),
     ),
-    Run("minilm-sample", MINILM, SAMPLE, (("analyze", "sample/sample.conllu"),)),
+    Run(
+        "minilm-sample",
+        MINILM,
+        SAMPLE,
+        (("analyze", "sample/sample.conllu"), (*ALIKE, *FEW, *COLUMNS, *REMOVED)),
+    ),
     Run(
         "en-de-ewt",
         EN_DE,
         EWT,
-        (("analyze", "treebank.conllu", "--limit", "400"), (*TRANSLATION, *GRADIENT)),
+        (("analyze", "treebank.conllu", "--limit", "400"), (*TRANSLATION, *FEW, *GRADIENT)),
     ),
     Run(
         "en-de-36-sample",
         EN_DE_36,
         SAMPLE,
-        (("analyze", "sample/sample.tsv"), (*TRANSLATION, *GRADIENT)),
+        (("analyze", "sample/sample.tsv"), (*TRANSLATION, *REMOVED)),
     ),
-    Run("en-de-36-ewt", EN_DE_36, EWT, (("analyze", "treebank.conllu", "--limit", "120"),)),
+    Run(
+        "en-de-36-ewt",
+        EN_DE_36,
+        EWT,
+        (("analyze", "treebank.conllu", "--limit", "120"), (*TRANSLATION, *REMOVED)),
+    ),
     Run("whisper-spoken", WHISPER, SPOKEN, (("analyze", "spoken"),)),
-    Run("rxnmapper", RXNMAPPER, ATOMS, (("analyze", "reactions.txt"),)),
+    Run("rxnmapper", RXNMAPPER, ATOMS, (("analyze", "reactions.txt"), (*MASKED, *FISHER))),
     Run("rxnfp", RXNFP, ATOMS, (("analyze", "reactions.txt"), (*MASKED, *GRADIENT))),
     Run("rxnfp-ft", RXNFP_FT, ATOMS, (("analyze", "reactions.txt"),)),
     Run("rxnfp-ft-10k", RXNFP_10K, ATOMS, (("analyze", "reactions.txt"),)),
@@ -161,6 +178,7 @@ def lay_out(given: Arguments) -> None:
     texts = re.findall(r"^# text = (.{40,})$", Path("treebank.conllu").read_text("utf-8"), re.M)
     Path("ewt.txt").write_text("\n".join(texts[-100:]) + "\n", "utf-8")
     Path("pairs.tsv").symlink_to("sample/sample.tsv")
+    Path("pairs.csv").symlink_to((given.data / PAIRS).resolve())
     Path("reactions.txt").write_text("\n".join(written_reactions(given.data / REACTIONS)), "utf-8")
     spoken = ["-m", "benchmarks.spoken", "spoken", str((given.data / SENTENCES).resolve())]
     subprocess.run([sys.executable, *spoken, "--number", "40"], check=True)

@@ -48,7 +48,7 @@ def check_no_paths(out: Path) -> None:
 def check_titles(folder: Path, page: str) -> None:
     """Check that charts of a page say their titles once, and their files, too."""
     text = (folder / page).read_text(encoding="utf-8")
-    charts = re.findall(r'<figure class="chart">.*?</figure>', text, re.S)
+    charts = re.findall(r'<figure class="chart[^"]*">.*?</figure>', text, re.S)
     files = [file.read_text(encoding="utf-8") for file in (folder / "figures").glob("*.svg")]
     titles = [re.findall("<figcaption>(.*?)</figcaption>", chart) for chart in charts]
     assert len(titles) == len(files)

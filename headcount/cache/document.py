@@ -281,7 +281,7 @@ def _answers(found: PlannedCache, length: int | None, label: str = "") -> Table:
 
 def _share(right: float) -> str:
     """A share of answers, with the decimal that its differences have."""
-    return percent(right, 1)
+    return percent(right, None if right in (0, 1) else 1)
 
 
 def _signed(row: JudgedRow, other: JudgedRow, always: str = " in every text") -> str:

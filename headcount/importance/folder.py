@@ -133,8 +133,7 @@ def claim_importance(folder: Path, policy: ResumePolicy) -> None:
     if taken := sorted(ours & results.sealed_columns(run, heads)):
         raise InputError(
             f"Expected an analysis without scores in {folder}, but {run.name} describes the column "
-            f"{taken[0]} of {heads} as its own, as headcount 0.4 did when an analysis with scores "
-            "was read and written again. Analyze into this folder again, or name a new one."
+            f"{taken[0]} of {heads} as its own. Analyze into this folder again, or name a new one."
         )
     remove_leftovers(folder, {*Assessment.files()}.__contains__)
     remove_leftovers(folder / "state")

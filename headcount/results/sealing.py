@@ -11,6 +11,7 @@ import math
 import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -114,16 +115,16 @@ def _seal(file: Path, columns: Sequence[str] | None) -> Any:
 
 
 def sealed_columns(path: Path, table: str) -> frozenset[str]:
-    """The columns of a table that a record describes.
+    """The columns of a table that a record describes; none if it is not there or is damaged.
 
     Args:
         path: the record's file.
         table: name of the table beside it.
     """
-    if not path.exists():
-        return frozenset()
-    seals = JsonObject.read(path, "headcount", "a folder").values.get(SEALS)
-    seal = seals.get(table) if isinstance(seals, dict) else None
+    seal: Any = None
+    with suppress(InputError):
+        seals = JsonObject.read(path, "headcount", "a folder").values.get(SEALS)
+        seal = seals.get(table) if isinstance(seals, dict) else None
     return frozenset(seal["columns"]) if isinstance(seal, dict) else frozenset()
 
 

@@ -135,7 +135,7 @@ def test_numbers_that_do_not_exist_are_null(tmp_path: Path) -> None:
     replace(RECORD, data_sets={"dev": DataSetChange(1, alone, LOSS)}).write(tmp_path)
     assert "NaN" not in (tmp_path / "prune.json").read_text()
     found = PruneRecord.read(tmp_path).data_sets["dev"].score
-    assert math.isnan(found.low) and str(found) == "drop 1"
+    assert math.isnan(found.low) and str(found) == "−1.00"
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,6 @@ from .batching import groups_by_length as groups_by_length
 from .batching import padded as padded
 from .batching import present as present
 from .census import Census as Census
-from .census import Misread as Misread
-from .census import Named as Named
 from .census import sentences_within as sentences_within
 from .census import take_census as take_census
 from .census import with_baselines as with_baselines
@@ -84,6 +82,8 @@ from .messages import Chat as Chat
 from .messages import chat_of as chat_of
 from .messages import check_template as check_template
 from .messages import template_values as template_values
+from .misread import Misread as Misread
+from .misread import Named as Named
 from .picture_encoder import PictureEncoder as PictureEncoder
 from .picture_rows import pictures_in as pictures_in
 from .picture_rows import sentence_beside as sentence_beside

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
-from pathlib import PurePath
 from typing import final
 
 import numpy as np
@@ -26,70 +25,13 @@ from headcount.corpora.encoder import EncodedPair
 from headcount.corpora.frequencies import Frequencies, add_counts
 from headcount.corpora.halves import FIRST_HALF, Halves, is_in_second_half, numbered
 from headcount.corpora.image_encoder import AnyEncoder
+from headcount.corpora.misread import Misread
 from headcount.corpora.sentence import Encoded, Noted, Sentence
 from headcount.results import MOST_TEXTS, Counts
 from headcount.vocabulary import ALL
 
-MOST_NAMED = 3
-"""Largest number of sentences that a warning names."""
 MOST_UNKNOWN = 0.01
 """Largest share of unknown tokens among content tokens without a warning."""
-
-
-@final
-@dataclass(frozen=True)
-class Named:
-    """A number of sentences, and where the first of them are."""
-
-    count: int = 0
-    origins: tuple[str, ...] = ()
-
-    def add(self, origins: Iterable[str]) -> "Named":
-        """With the sentences at some places, of which the names of files are kept."""
-        more = [PurePath(origin).name for origin in origins]
-        return self + Named(len(more), (*more[:MOST_NAMED],))
-
-    def __add__(self, other: "Named") -> "Named":
-        return Named(self.count + other.count, (*self.origins, *other.origins)[:MOST_NAMED])
-
-    def __str__(self) -> str:
-        rest = ", ..." if self.count > len(self.origins) else ""
-        return f"{self.count:,} ({', '.join(self.origins)}{rest})"
-
-
-@final
-@dataclass(frozen=True)
-class Misread:
-    """Sentences of treebanks that are read in another way than the others."""
-
-    differing: Named = Named()
-    """Sentences whose own text has other letters than their words."""
-    unmapped: Named = Named()
-    """Sentences whose words could not be laid over the tokenizer's pieces."""
-
-    def add(self, sentences: Sequence[Sentence], encoded: Sequence[Encoded]) -> "Misread":
-        """With some more sentences."""
-        pairs = zip(sentences, encoded, strict=True)
-        return Misread(
-            self.differing.add(each.origin for each in sentences if each.differs),
-            self.unmapped.add(each.origin for each, one in pairs if not one.is_mapped),
-        )
-
-    def __add__(self, other: "Misread") -> "Misread":
-        return Misread(self.differing + other.differing, self.unmapped + other.unmapped)
-
-    def warnings(self) -> Iterator[str]:
-        """A sentence for each kind."""
-        if self.differing.count:
-            yield (
-                "sentences whose # text has other letters than their words, read as the words "
-                f"are: {self.differing}"
-            )
-        if self.unmapped.count:
-            yield (
-                "sentences whose words can't be found in the tokenizer's pieces, so that nothing "
-                f"is known of their words: {self.unmapped}"
-            )
 
 
 @final

@@ -14,6 +14,7 @@ from torch.nn import functional
 from headcount.core import ModelError
 from headcount.importance import relevance, token_relevance
 from headcount.importance.lrp import alpha_beta as lrp_alpha_beta
+from headcount.importance.lrp import alpha_beta_attention
 from headcount.importance.lrp import rules as lrp_rules
 from headcount.importance.lrp.propagation import Lrp
 from tests import tiny
@@ -240,11 +241,13 @@ def masks(kind: str) -> Tensor | None:
 def test_attention_shares_by_its_whole_jacobian(
     mask: str, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lrp_alpha_beta, "BLOCK", block)
+    monkeypatch.setattr(alpha_beta_attention, "BLOCK", block)
     q, k, v = drawn(2, 4, 5, 6), drawn(2, 4, 3, 6, seed=1), drawn(2, 4, 3, 7, seed=2)
     R, scale, attn_mask = drawn(2, 4, 5, 7, seed=4), 0.3, masks(mask)
     fused = partial(functional.scaled_dot_product_attention, scale=scale)
-    rule = partial(lrp_alpha_beta.attention, functional.scaled_dot_product_attention, scale=scale)
+    rule = partial(
+        alpha_beta_attention.attention, functional.scaled_dot_product_attention, scale=scale
+    )
     output, found = back_through(partial(rule, attn_mask=attn_mask), R, q, k, v)
     torch.testing.assert_close(output, fused(q, k, v, attn_mask=attn_mask))
     for row, head in np.ndindex(2, 4):
@@ -263,7 +266,7 @@ def test_attention_shares_by_its_whole_jacobian(
 def test_heads_that_queries_share_take_the_sum() -> None:
     q, k, v = drawn(2, 4, 5, 6), drawn(2, 2, 3, 6, seed=1), drawn(2, 2, 3, 6, seed=2)
     R = drawn(2, 4, 5, 6, seed=4)
-    rule = partial(lrp_alpha_beta.attention, functional.scaled_dot_product_attention)
+    rule = partial(alpha_beta_attention.attention, functional.scaled_dot_product_attention)
     _, found = back_through(partial(rule, enable_gqa=True), R, q, k, v)
     wide = [each.repeat_interleave(2, 1) for each in (k, v)]
     _, expected = back_through(rule, R, q, *wide)

@@ -39,7 +39,7 @@ from headcount.core import InputError, ModelError, UnsuitedError
 from headcount.importance.gradients import frozen, slopes
 from headcount.importance.lrp import alpha_beta
 from headcount.importance.lrp import rules as rule
-from headcount.importance.lrp.alpha_beta import attention
+from headcount.importance.lrp.alpha_beta_attention import attention
 from headcount.models import check_weights_read
 from headcount.tap import FunctionListener, Listener, TorchCalls, evaluating, intercepted
 

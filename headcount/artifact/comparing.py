@@ -30,7 +30,7 @@ from headcount.corpora import (
     ReadAs,
     groups_by_length,
 )
-from headcount.models import CUT, Loaded, as_loaded, check_memory
+from headcount.models import CUT, Loaded, as_loaded, batch_tokens, check_memory
 from headcount.results import Comparison
 from headcount.tap import (
     ERRORS,
@@ -46,7 +46,7 @@ from headcount.tap import (
 from headcount.tasks import Task, text_inputs
 
 MAX_TOKENS = 1024
-"""Number of padded tokens in a batch."""
+"""The most padded tokens of a batch, whose logits may leave room for fewer."""
 PIECE = 1 << 20
 """Number of outputs that are compared at once."""
 
@@ -70,10 +70,11 @@ class Data:
     """Runs on short random batches to compare besides, by a description."""
 
     @classmethod
-    def of_task(cls, task: Task, device: torch.device, paths: Sequence[str] = ()) -> "Data":
+    def of_task(cls, task: Task, model: PreTrainedModel, paths: Sequence[str] = ()) -> "Data":
         """All examples of a task, with the names of its files."""
         names = tuple(Path(path).name for path in paths)
-        batches = [batch.to(device).inputs for batch in task.batches(MAX_TOKENS)]
+        tokens, device = batch_tokens(model, MAX_TOKENS), input_device(model)
+        batches = [batch.to(device).inputs for batch in task.batches(tokens)]
         return cls(batches, task.num_examples, names, task.sha256)
 
     @classmethod
@@ -89,11 +90,12 @@ class Data:
         encoder = loaded.encoder()
         pairs = encoder.encode(sentences)
         longest = max((pair.length for pair in pairs), default=1)
-        at_once = min(len(pairs), max(1, MAX_TOKENS // longest))
+        tokens = batch_tokens(loaded.model, MAX_TOKENS)
+        at_once = min(len(pairs), max(1, tokens // longest))
         check_memory(loaded, longest, advice=CUT, at_once=at_once)
         batches = [
             {name: tensor.to(device) for name, tensor in batch.items()}
-            for batch in _batches(encoder, pairs)
+            for batch in _batches(encoder, pairs, tokens)
         ]
         return cls(batches, len(sentences), corpus.names, corpus.sha256())
 
@@ -124,8 +126,8 @@ def certificate_corpus(
     return Corpus(data or sample, limit=limit, columns=columns)
 
 
-def _batches(encoder: Encoder, encoded: Sequence[EncodedPair]) -> Iterator[Inputs]:
-    for pairs in groups_by_length(encoded, lambda pair: pair.length, MAX_TOKENS):
+def _batches(encoder: Encoder, encoded: Sequence[EncodedPair], tokens: int) -> Iterator[Inputs]:
+    for pairs in groups_by_length(encoded, lambda pair: pair.length, tokens):
         batch = _padded([pair.source for pair in pairs], encoder.pad_id, "")
         targets = [pair.target for pair in pairs if pair.target is not None]
         yield batch | (_padded(targets, encoder.pad_id, "decoder_") if targets else {})
@@ -211,20 +213,34 @@ def _differences(
     largest, differences, passed = 0.0, dict.fromkeys(others, 0.0), list[str]()
     for number, (where, sample) in enumerate(samples):
         steps(number, len(samples))
-        try:
-            expected = _at_tokens(run(sample), sample)
-        except ERRORS:
-            if sample.cached:  # some stock models fail with a cache
-                continue
-            raise
-        largest = max(largest, *(tensor.abs().max().item() for tensor in expected))
-        for other, run_other in others.items():
-            pairs = zip(_of_other(other, run_other, where, sample), expected, strict=True)
-            found = max(_largest_difference(*pair) for pair in pairs)
-            differences[other] = max(differences[other], found)
-        passed += [where] if where else []
+        found = _on_sample(run, others, where, sample)
+        if found is not None:
+            largest = max(largest, found[0])
+            differences = {name: max(differences[name], each) for name, each in found[1].items()}
+            passed += [where] if where else []
     steps(len(samples), len(samples))
     return largest, differences, passed
+
+
+def _on_sample(
+    run: Run, others: Mapping[str, Run], where: str, sample: SampleRun
+) -> tuple[float, dict[str, float]] | None:
+    """The largest output of the reference, and each form's largest difference, on one sample.
+
+    None where the reference does not run with a cache, as some stock models. Outputs are gone when
+    this returns: those of a language model are nearly as large as its weights.
+    """
+    try:
+        expected = _at_tokens(run(sample), sample)
+    except ERRORS:
+        if sample.cached:
+            return None
+        raise
+    differences = {}
+    for other, run_other in others.items():
+        pairs = zip(_of_other(other, run_other, where, sample), expected, strict=True)
+        differences[other] = max(_largest_difference(*pair) for pair in pairs)
+    return max(0.0, *map(_largest, expected)), differences
 
 
 def _of_other(name: str, run: Run, where: str, sample: SampleRun) -> list[Tensor]:
@@ -288,6 +304,12 @@ def _masked(masks: Sequence[Tensor], output: Tensor) -> Tensor:
                 return output
             return output.where(mask.view(*mask.shape, *(1,) * (output.ndim - 2)), 0)
     return output
+
+
+def _largest(output: Tensor) -> float:
+    """The largest absolute number, without a copy of the output."""
+    least, most = output.aminmax()
+    return max(-least.item(), most.item())
 
 
 def _largest_difference(ours: Tensor, theirs: Tensor) -> float:

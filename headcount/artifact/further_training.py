@@ -354,7 +354,7 @@ class FurtherTrained:
             if self.origin is None:
                 write_model(staging, self.loaded.model, self.loaded.tokenizer)
             else:
-                data = Data.of_task(self.dev, self.loaded.model.device, files)
+                data = Data.of_task(self.dev, self.loaded.model, files)
                 self.origin.write(staging, self.loaded, data, self._card())
             record.write(staging)
         forget_run(folder, FINETUNED)

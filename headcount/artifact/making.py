@@ -37,6 +37,7 @@ from headcount.core import (
     InputError,
     Plan,
     Progress,
+    release_memory,
     silent,
     write_readable,
 )
@@ -47,7 +48,7 @@ from headcount.results import Certificate, Comparison, PruneRecord, SpeedRecord,
 from headcount.skills import BRIEF, kept_skills
 from headcount.speed import Speed, cache_record
 from headcount.speed import record as speed_record
-from headcount.tap import ROOM, SampleRun, input_device, is_spread, sample_runs
+from headcount.tap import ROOM, SampleRun, is_spread, sample_runs
 
 CARD = "README.md"
 """Name of the head card."""
@@ -122,16 +123,19 @@ def certify(
     model = smaller.model
     data = replace(data, runs=sample_runs(dense.model, dense.inputs))
     write_into(staging, model, smaller.tokenizer)
+    release_memory()
     # In the format of the compact model: on disk, weights may have a shorter one.
     # Laid out as the compact one, unless that is whole: accelerate's cpu_offload has no map.
     device, dtype = "cpu" if is_spread(model) else str(model.device), str(model.dtype)
     places = device_map_of(model)
     reloaded = load(staging, device, dtype.removeprefix("torch."), device_map=places).model
+    share_equal(model, reloaded)
     gated = ("gated", gated_runner(dense, plan))
     others = {"compact": runner(model), "reloaded": runner(reloaded)}
     if is_plain(staging) and not is_spread(model):
         stock: Any = getattr(transformers, auto_class_of(model))
         plain = stock.from_pretrained(staging, dtype=model.dtype).to(model.device).eval()
+        share_equal(model, plain)
         others["stock"] = runner(plain)
     steps = partial(progress, "certificate")
     comparisons = compare(gated, others, data, model.dtype, steps, ROOM)
@@ -147,6 +151,26 @@ def certify(
     certificate = Certificate(sha256, weights_sha256(staging), compared, plan.sha256)
     certificate.write(staging)
     return certificate
+
+
+def share_equal(model: PreTrainedModel, other: PreTrainedModel) -> None:
+    """Let another model hold the weights of this one wherever they are equal.
+
+    So the forms of a model that a certificate runs take the memory of one. Weights that differ stay
+    as they are, for the comparison to find.
+    """
+    held = dict(model.named_parameters())
+    for name, weight in other.named_parameters():
+        equal = held.get(name)
+        if equal is not None and _are_equal(weight, equal):
+            weight.data = equal.data
+    release_memory()
+
+
+def _are_equal(one: Tensor, other: Tensor) -> bool:
+    """Whether two weights of one device and number format hold the same numbers."""
+    is_alike = (one.device, one.dtype) == (other.device, other.dtype) and not one.is_meta
+    return is_alike and torch.equal(one, other)
 
 
 def is_plain(folder: Path) -> bool:
@@ -219,7 +243,7 @@ def save_pruned(
         record = replace(record, functions=analysis.surviving(pruned, progress))
     record = _asked(record, pruned, skills, progress)
     with staged(folder, overwrite) as staging:
-        data = Data.of_task(pruned.dev, input_device(pruned.model), files)
+        data = Data.of_task(pruned.dev, pruned.model, files)
         certificate = certify(staging, pruned.dense, pruned.plan, pruned.compact, data, progress)
         pruned.plan.write(staging / "plan.json")
         auto_class = auto_class_of(pruned.model)

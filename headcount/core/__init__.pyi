@@ -117,6 +117,7 @@ from .memory import check_disk as check_disk
 from .memory import check_memory as check_memory
 from .memory import free_memory as free_memory
 from .memory import peak_memory as peak_memory
+from .memory import release_memory as release_memory
 from .memory import size_in_words as size_in_words
 from .moving import moved as moved
 from .moving import retired as retired

@@ -1,5 +1,7 @@
 """Memory: how much this process may still take, of the machine, its container and its limits."""
 
+import ctypes
+import gc
 import re
 import sys
 from collections.abc import Iterator
@@ -38,6 +40,19 @@ def peak_memory() -> int | None:
         return None
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def release_memory() -> None:
+    """Give memory of objects that are gone back to the system.
+
+    The allocator of glibc keeps it for later objects: after a model was made for a trial, that is
+    most of the model. Other allocators have no `malloc_trim`, and nothing is asked of them.
+    """
+    gc.collect()
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)
 
 
 def _of_machine(root: Path) -> Iterator[int]:

@@ -9,7 +9,7 @@ from functools import reduce
 from typing import final
 
 from headcount.compaction import compact
-from headcount.core import Head, Heads, InputError, LayerId, Plan, amount
+from headcount.core import Head, Heads, InputError, LayerId, Plan, amount, release_memory
 from headcount.models import Loaded
 from headcount.pruning.budget_spec import GivenKeep, Keep, check_share, dense
 from headcount.tap import Anatomy
@@ -378,6 +378,7 @@ def check_prunable(loaded: Loaded, units: Units | None = None) -> None:
     pruned = {head for unit in _trial(units.tied()) for head in unit}
     plan = Plan.keeping(loaded.heads, [head for head in loaded.heads if head not in pruned])
     compact(loaded, plan, origin="trial")
+    release_memory()
 
 
 def _trial(units: Units) -> list[Unit]:

@@ -19,7 +19,7 @@ from transformers import (
 
 from headcount.artifact import making, save_compact
 from headcount.artifact.comparing import Data, compare
-from headcount.artifact.making import certify
+from headcount.artifact.making import certify, share_equal
 from headcount.compaction import compact, compaction, layout
 from headcount.core import InputError, ModelError, Plan
 from headcount.corpora import Corpus
@@ -369,3 +369,17 @@ def test_nothing_is_written_where_it_fails(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(ModelError, match="not equal"):
         save_compact(loaded, Plan({"encoder.self": {0: (1,)}}), tmp_path / "small", None)
     assert [path.name for path in tmp_path.iterdir()] == ["bert"]
+
+
+def test_equal_weights_take_memory_once_and_others_stay() -> None:
+    model, same = tiny.MODELS["bert"](), tiny.MODELS["bert"]()
+    held = dict(model.named_parameters())
+    named = {name: each for name, each in same.named_parameters() if name.endswith("dense.weight")}
+    changed, halved = list(named)[:2]
+    named[changed].data[0, 0] += 1
+    named[halved].data = named[halved].data.half()
+    share_equal(model, same)
+    apart = [
+        name for name, each in same.named_parameters() if each.data_ptr() != held[name].data_ptr()
+    ]
+    assert apart == [changed, halved] and named[halved].dtype == torch.half

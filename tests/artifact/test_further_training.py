@@ -22,8 +22,6 @@ from tests.compaction.plans import some_heads
 from tests.compaction.test_compact import run
 from tests.tasks import loaded as small
 
-CPU = torch.device("cpu")
-
 
 def folded(name: str) -> tuple[Loaded, Loaded, Data]:
     """The model, its pruned version with mean outputs folded into biases, and batches."""
@@ -32,7 +30,7 @@ def folded(name: str) -> tuple[Loaded, Loaded, Data]:
     sums = output_moments(loaded.model, task, loaded.anatomy)
     compensated = fold(loaded, plan, sums)
     smaller = compact(compensated, plan_for(compensated, plan.kept_heads(loaded.heads)))
-    return loaded, Loaded(smaller, loaded.tokenizer, "small"), Data.of_task(task, CPU, ("x",))
+    return loaded, Loaded(smaller, loaded.tokenizer, "small"), Data.of_task(task, smaller, ("x",))
 
 
 @pytest.mark.slow

@@ -1,10 +1,12 @@
 """How much memory is free: of the machine, its containers, and the limit of the process."""
 
+import os
+import platform
 from pathlib import Path
 
 import pytest
 
-from headcount.core import free_memory
+from headcount.core import free_memory, release_memory
 from tests.forked import Forked
 
 GB = 10**9
@@ -65,3 +67,22 @@ def test_of_a_process_with_a_limit():
     code = "from headcount.core import free_memory; print(free_memory())"
     limited, _ = Forked("-c", code, addresses=16 * GB).communicate()
     assert 0 < int(limited) < 16 * GB
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc's allocator is asked")
+def test_memory_of_what_is_gone_is_given_back() -> None:
+    held = [bytearray(100_000) for _ in range(1_000)]
+    last = bytearray(
+        100_000
+    )  # behind them: the allocator gives back by itself what lies at the end
+    del held
+    before = resident()
+    release_memory()
+    assert before - resident() > 50_000_000
+    assert len(last) == 100_000
+
+
+def resident() -> int:
+    """Bytes of this process in memory."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")

@@ -55,7 +55,7 @@ def main() -> None:
     ranked = [*circuits.rankings(singles, {}), *learned(ends[0], tell)]
     num = len([*loaded.heads])
     sizes = np.array(sorted({0, num, *rows._mib_sizes(num), *MORE}))
-    circuits.sizes_of = lambda num: sizes  # type: ignore[assignment]
+    circuits.sizes_of = lambda num, few=False: sizes  # type: ignore[assignment]
     curves = circuits.curves_of(ends, ranked, tell)
     for curve in curves:
         print(curve.ranking, curve.order)

@@ -210,10 +210,15 @@ _MIB_SHARES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 """Shares of the units that MIB keeps, in thousandths; sizes are rounded down."""
 
 
-def sizes_of(num: int) -> Int[np.ndarray, " size"]:
-    """Numbers of units that are kept: all to 10, then each a fifth larger; and those of MIB."""
+def sizes_of(num: int, few: bool = False) -> Int[np.ndarray, " size"]:
+    """Numbers of units that are kept: all to 10, then each a fifth larger; and those of MIB.
+
+    Args:
+        num: number of all units.
+        few: whether only those of MIB are.
+    """
     found, size = {0, num}, 1
-    while size < num:
+    while size < num and not few:
         found.add(size)
         size = max(size + 1, size * 6 // 5)
     return np.array(sorted(found | {*_mib_sizes(num)}))

@@ -277,35 +277,60 @@ def _mean_of_ranks(ranked: Sequence[Ranked], order: Order, singles: Singles) -> 
 
 
 def curves_of(ends: Sequence[Ends], ranked: Sequence[Ranked], progress: Progress) -> list[Curve]:
-    """The curve of every ranking, with all others; processes share the prompts."""
-    plan = ends[0].plan
-    heads = plan.units
-    sizes = sizes_of(len(heads))
-    every = [halves for each in ranked for halves in each.halves]
+    """The curve of every ranking, with all others; processes share the prompts.
 
-    def of_prompt(n: int) -> Float[np.ndarray, "other set"]:
-        """What is left of a prompt with each number of best heads; equal sets run once."""
-        kept = [
-            frozenset(halves[n % 2][:size].tolist()) for halves in every for size in sizes[1:-1]
+    Random heads have the sizes of MIB only, and so has any ranking where the other heads give what
+    nobody asked for by name and the first of `ends` is something else.
+    """
+    plan, heads = ends[0].plan, ends[0].plan.units
+    brief = {id(end) for end in ends[1:] if not plan.options.others}
+    wanted = [
+        (end, each, sizes_of(len(heads), few=id(end) in brief or each.ranking == RANDOM))
+        for each in ranked
+        for end in ends
+    ]
+
+    def of_prompt(n: int) -> list[Float[np.ndarray, " size"]]:
+        """What is left of a prompt with each number of best heads, by curve."""
+        runs, found = plan.runs(plan.cases[n]), dict[str, Mapping[Kept, float]]()
+        for end in ends:
+            kept = [sets for own, *curve in wanted if own is end for sets in _kept(*curve, n)]
+            sets = [*dict.fromkeys(each for several in kept for each in several)]  # each runs once
+            gone = [
+                [head for number, head in enumerate(heads) if number not in each] for each in sets
+            ]
+            left = end.others.left(n, runs, gone).tolist()
+            found[end.others.name] = dict(zip(sets, left, strict=True))
+        return [
+            np.array(
+                [
+                    np.mean([found[end.others.name][each] for each in several])
+                    for several in _kept(*curve, n)
+                ]
+            )
+            for end, *curve in wanted
         ]
-        sets = {each: place for place, each in enumerate(dict.fromkeys(kept))}
-        gone = [[head for number, head in enumerate(heads) if number not in each] for each in sets]
-        runs = plan.runs(plan.cases[n])
-        places = [sets[each] for each in kept]
-        return np.stack([each.others.left(n, runs, gone)[places] for each in ends])
 
-    left = list[Float[np.ndarray, "other set"]]()
+    left = list[list[Float[np.ndarray, " size"]]]()
     for each in spread(of_prompt, range(len(plan.cases)), "prompts"):
         left.append(each)
         progress("circuits", len(left), len(plan.cases))
-    left_NORK = np.stack(left).reshape(len(left), len(ends), len(every), -1)
-    found, start = list[Curve](), 0
-    for each in ranked:
-        here = slice(start, start := start + len(each.halves))
-        for number, end in enumerate(ends):
-            left_NK = left_NORK[:, number, here].mean(1)
-            found.append(_curve(end, each, sizes, left_NK, heads))
-    return found
+    return [
+        _curve(end, each, sizes, np.stack(left_N), heads)
+        for (end, each, sizes), left_N in zip(wanted, zip(*left, strict=True), strict=True)
+    ]
+
+
+Kept = frozenset[int]
+"""Numbers of the units of a circuit."""
+
+
+def _kept(ranked: Ranked, sizes: Int[np.ndarray, " size"], n: int) -> list[list[Kept]]:
+    """The circuits of each size between none and all for a prompt, one a draw of random heads."""
+    return [
+        [frozenset(halves[n % 2][:size].tolist()) for halves in ranked.halves]
+        for size in sizes[1:-1]
+    ]
 
 
 def _curve(

@@ -56,10 +56,13 @@ def forecast(loaded: Loaded, prompts: Sequence[Prompt], options: ExplainOptions)
     row_s = [_timed(partial(each.left, len(middle) - 1, runs, sets))[1] / _ROWS for each in others]
     ranked = len(plan.effects) + bool(options.refining)
     orders = len(ORDERS) * ranked + bool(options.learning) + options.draws
-    curves = orders * (len(sizes_of(len(heads))) - 2)
-    few = min(len(heads), 2 * options.refining) + min(len(heads), _STABLE)
-    singles = len(plan.replacements) * len(heads) + few
-    seconds = len(cases) * (_RUNS * run_s + curves * sum(row_s) + singles * row_s[0])
+    all_sizes, few = (len(sizes_of(len(heads), each)) - 2 for each in (False, True))
+    curves = [(orders - options.draws) * all_sizes + options.draws * few]
+    curves += [curves[0] if options.others else orders * few] * (len(others) - 1)
+    best = min(len(heads), 2 * options.refining) + min(len(heads), _STABLE)
+    singles = len(plan.replacements) * len(heads) + best
+    rows = [curves[0] + singles, *curves[1:]]
+    seconds = len(cases) * (_RUNS * run_s + float(np.dot(rows, row_s)))
     if options.learning:
         end = Ends(plan, others[0], np.ones(len(middle)), np.zeros(len(middle)))
         learning_s = _timed(lambda: learn(end, range(len(middle)), 0, silent))[1]

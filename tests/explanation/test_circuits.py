@@ -451,12 +451,12 @@ def test_how_long_circuits_take_is_said_before(monkeypatch: pytest.MonkeyPatch) 
     ticks, clock = count(0.0, 1.0), "headcount.explanation.forecasting.perf_counter"
     monkeypatch.setattr(clock, lambda: next(ticks))
     # A run of a prompt, 16 rows and 2 steps take a second each: 8 prompts of 6 runs, and of
-    # (2 x 2 + 1 + 3) curves of 10 sizes and 24 single rows at 1/16 s, and 4 steps.
+    # (2 x 2 + 1) curves of 10 sizes, 3 of 2 and 24 single rows at 1/16 s, and 4 steps.
     assert forecast(held, PROMPTS, options) == (
         "Circuits of 12 heads on 8 prompts take about 2 minutes here."
     )
     longer = forecast(held, PROMPTS * 4, replace(options, steps=1200))
-    assert longer == "Circuits of 12 heads on 32 prompts take about 27 minutes here."
+    assert longer == "Circuits of 12 heads on 32 prompts take about 26 minutes here."
     monkeypatch.setattr(clock, lambda: 0.0)
     assert forecast(held, PROMPTS, options) == ""
 

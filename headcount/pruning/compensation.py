@@ -24,7 +24,7 @@ from typing import final, get_args
 import numpy as np
 
 from headcount.compaction import FeedForward, restorable, restored
-from headcount.core import InputError, Kept, LayerId, ModelError, Plan, Steps
+from headcount.core import InputError, Kept, LayerId, ModelError, Plan, Steps, release_memory
 from headcount.gates import Fixed
 from headcount.models import Loaded, revision
 from headcount.pruning.before_after import evaluate_gated
@@ -72,6 +72,7 @@ def recover(
         teacher=teacher,
         run=context.training_run("recovery", context.state, about | dict(made or {})),
     )
+    release_memory()
     if smaller is None:
         return tuned
     context.progress("weights put back", 0, 1)

@@ -5,8 +5,9 @@ number of tokens; a pass with gradients counts as three passes. Not counted are 
 searched for a score (translations, passages), and the search of a budget.
 
 Memory counts the models that are held at once, and the logits of a batch. The certificate holds the
-given, the pruned and the reloaded model; a training holds the given and the pruned one, gradients,
-and two moments of AdamW.
+given and the pruned model, and one that is being loaded, whose weights it then shares; a training
+holds the given, the folded, the cut and the trained model, gradients, and two moments of AdamW. Not
+counted is what Python and its libraries take.
 """
 
 from collections.abc import Iterator
@@ -33,9 +34,9 @@ from headcount.training import FinetuneConfig
 PROBED = 1024
 """Padded tokens of the batch that is timed."""
 FORMS = 3
-"""Models that the certificate runs: gated, compact and reloaded."""
-TRAINED = 5
-"""Numbers as many as weights that stand in memory while a model is trained."""
+"""Models that the certificate runs, gated, compact and reloaded, and that it holds at once."""
+TRAINED = 7
+"""Numbers as many as weights that are held while a model is trained."""
 STATED = 1 << 30
 """Least number of bytes that is stated."""
 

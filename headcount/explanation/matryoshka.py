@@ -1,24 +1,17 @@
-r"""Matryoshka attribution: one score a head, learned so that the best k heads of any k predict alike.
+"""Matryoshka attribution: one score a head, so that the best k heads of any k predict alike.
 
-Each step draws a number k of heads, log-uniformly from 1 to N, and opens gates that add up to k,
-
-$$z_h = \sigma\Big(\frac{s_h - \tau}{T}\Big), \qquad \sum_h z_h = k$$
-
-with T = .5 and tau by bisection, through which the gradient flows. A head then outputs z o + (1 - z) o',
-o what it computes from what reaches it, o' what heads outside a circuit output (circuits.py). The loss
-is the squared distance of faithfulness from 1, so a circuit that predicts more than the model does
-is no better; Adam follows its gradient at rate .05. Each half of the prompts learns the order of the
-heads for the other. Several learners, which draw other k, share each batch; their scores are averaged.
+Gates, numbers of heads and Adam's rate are those of `importance/matryoshka_score.py`. A head whose
+gate is shut outputs what heads outside a circuit output (circuits.py). The loss is the squared
+distance of faithfulness from 1, so a circuit that predicts more than the model does is no better.
+Each half of the prompts learns the order of the heads for the other. Several learners, which draw
+other k, share each batch; their scores are averaged.
 
 A step reads four prompts in one batch, padded behind their ends where a model is causal. Each of
 them draws its k from another quarter of the range.
 
 Reference: Matryoshka attribution (2026), https://arxiv.org/abs/2609.25518
-Departure: k is drawn log-uniformly, which sharpens small circuits, and the loss is a distance of
-    faithfulness, not of distributions.
-"""  # noqa: E501
+"""
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
@@ -36,12 +29,11 @@ from headcount.explanation.circuits import Ends, Ranked
 from headcount.explanation.mlps import heard_units
 from headcount.explanation.plan import Plan
 from headcount.explanation.runs import Row, last_logits, logits_of
-from headcount.importance import frozen
+from headcount.importance import NESTED_RATE, drawn_sizes, frozen, nested_gates
 from headcount.models import Loaded
 from headcount.tap import AttentionLayer, evaluating, input_device, without_cache
 
 NAME = "matryoshka"
-TEMPERATURE, RATE = 0.5, 0.05
 AT_ONCE = 4
 """Number of prompts in a step."""
 
@@ -70,39 +62,22 @@ def learn(
     largest = AT_ONCE * max(each.size for each in prompts)
     check_memory(options.learners * (24 * total + largest), f"{options.learners:,} learners")
     score_LH = torch.zeros(options.learners, total, dtype=torch.float64, requires_grad=True)
-    adam = torch.optim.Adam([score_LH], lr=RATE)
+    adam = torch.optim.Adam([score_LH], lr=NESTED_RATE)
     model = plan.loaded.model
     with evaluating(model), frozen(model), torch.enable_grad():
         for step in paced(range(options.learning), options.learning, "learning steps"):
             drawn = [prompts[n] for n in random.permutation(len(prompts))[:AT_ONCE]]
-            share_LP = random.uniform(size=(options.learners, len(drawn)))
-            size_LP = np.exp((share_LP + np.arange(len(drawn))) / len(drawn) * math.log(total))
+            size_LP = drawn_sizes(random, (options.learners, len(drawn)), total)
             adam.zero_grad()
-            gate_PLH = torch.stack([gates(score_LH, each) for each in torch.from_numpy(size_LP.T)])
+            gate_PLH = torch.stack(
+                [nested_gates(score_LH, each) for each in torch.from_numpy(size_LP.T)]
+            )
             whole_P1 = torch.tensor([each.whole for each in drawn])[:, None]
             loss = (((whole_P1 - mixed.left(drawn, gate_PLH)) / gain) ** 2).mean()
             loss.backward()
             adam.step()
             progress(f"learning, half {2 - half}", step + 1, options.learning)
     return score_LH.detach().mean(0).numpy()
-
-
-def gates(
-    score_LH: Float[Tensor, "learner head"], size_L: Float[Tensor, " learner"]
-) -> Float[Tensor, "learner head"]:
-    """Gates between 0 and 1 that add up to a size, open first where scores are high."""
-    found_LH = score_LH.detach()
-    reach = TEMPERATURE * (math.log(found_LH.shape[1]) + 10)
-    low_L1, high_L1 = found_LH.amin(1, True) - reach, found_LH.amax(1, True) + reach
-    for _ in range(60):
-        middle_L1 = (low_L1 + high_L1) / 2
-        is_open = ((found_LH - middle_L1) / TEMPERATURE).sigmoid().sum(1, True) > size_L[:, None]
-        low_L1, high_L1 = middle_L1.where(is_open, low_L1), high_L1.where(is_open, middle_L1)
-    open_LH = ((found_LH - low_L1) / TEMPERATURE).sigmoid()
-    slope_LH = open_LH * (1 - open_LH)
-    share_LH = slope_LH / slope_LH.sum(1, True).clamp_min(torch.finfo(torch.float64).tiny)
-    moved_L1 = (share_LH * (score_LH - found_LH)).sum(1, True)  # 0, with the slope of tau
-    return ((score_LH - low_L1 - moved_L1) / TEMPERATURE).sigmoid()
 
 
 @final

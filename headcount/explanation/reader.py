@@ -423,8 +423,8 @@ class Reader:
             ]
             raise InputError(
                 f"{prompt.origin}: expected a second prompt of as many tokens, or one that differs "
-                f"in one word, got {shown[0]} and {shown[1]}. Change other words of it, or leave it "
-                "out: heads are then replaced by their means, or with --others resample by what "
+                f"in one word, got {shown[0]} and {shown[1]}. Change other words of it, or leave "
+                "it out: heads are then replaced by their means, or with --others resample by what "
                 "they output in other prompts."
             )
 

@@ -19,6 +19,7 @@ from .choices import CausalGatesOptions as CausalGatesOptions
 from .choices import DeltaOf as DeltaOf
 from .choices import Instead as Instead
 from .choices import Level as Level
+from .choices import MatryoshkaOptions as MatryoshkaOptions
 from .choices import Rules as Rules
 from .choices import ScoreTest as ScoreTest
 from .document import agreement_figure as agreement_figure
@@ -41,6 +42,11 @@ from .lrp.propagation import unfused as unfused
 from .lrp.relevance import relevance as relevance
 from .lrp.relevance import start_of as start_of
 from .lrp.relevance import token_relevance as token_relevance
+from .matryoshka_score import MatryoshkaScore as MatryoshkaScore
+from .matryoshka_score import matryoshka as matryoshka
+from .nested_gates import NESTED_RATE as NESTED_RATE
+from .nested_gates import drawn_sizes as drawn_sizes
+from .nested_gates import nested_gates as nested_gates
 from .norm_score import NormScore as NormScore
 from .norm_score import norm as norm
 from .options import COLUMNS as COLUMNS

@@ -91,6 +91,7 @@ class CausalGatesScore(CausalGatesOptions, Score):
         "examples."
     )
     needs_gradients = True
+    is_learned = True
 
     def of(
         self, loaded: "models.Loaded", task: "tasks.Task", max_tokens: int = MAX_TOKENS

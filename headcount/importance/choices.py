@@ -66,6 +66,30 @@ def check_causal_gates(options: CausalGatesOptions) -> None:
 
 
 @dataclass(frozen=True)
+class MatryoshkaOptions:
+    """How nested scores are learned."""
+
+    steps: int = 120
+    """Matryoshka: number of steps of learning; 500 in its paper."""
+    step_examples: int = 8
+    """Matryoshka: number of examples in a step."""
+
+
+def check_matryoshka(options: MatryoshkaOptions) -> None:
+    """Check the options of Matryoshka attribution.
+
+    Raises:
+        InputError: If one is below 1.
+    """
+    for name in ("steps", "step_examples"):
+        if (number := getattr(options, name)) < 1:
+            raise InputError(
+                f"Expected {name.replace('_', '-')} of at least 1 for Matryoshka attribution, got "
+                f"{number}."
+            )
+
+
+@dataclass(frozen=True)
 class AblationOptions:
     """What is ablated, what replaces it, and how its effect is tested."""
 

@@ -9,8 +9,10 @@ from headcount.importance.choices import (
     Average,
     CausalGatesOptions,
     Level,
+    MatryoshkaOptions,
     check_ablation,
     check_causal_gates,
+    check_matryoshka,
 )
 from headcount.importance.gradient_score import GradientOptions
 from headcount.importance.relevance_score import RelevanceOptions
@@ -29,6 +31,7 @@ SCORES: Registry[type[Score]] = Registry(
             ("sink", "Sink"),
             ("fisher", "Fisher"),
             ("causal-gates", "CausalGates"),
+            ("matryoshka", "Matryoshka"),
         )
     },
 )
@@ -61,7 +64,14 @@ class Chosen:
 
 
 @dataclass(frozen=True)
-class Options(AblationOptions, CausalGatesOptions, RelevanceOptions, GradientOptions, Chosen):
+class Options(
+    AblationOptions,
+    MatryoshkaOptions,
+    CausalGatesOptions,
+    RelevanceOptions,
+    GradientOptions,
+    Chosen,
+):
     """The scores to compute, and their options, in Python and as options of the command.
 
     Those of scores are inherited; the last base has the first options.
@@ -77,6 +87,7 @@ class Options(AblationOptions, CausalGatesOptions, RelevanceOptions, GradientOpt
         check_choice("an average", self.average, Average)
         check_ablation(self)
         check_causal_gates(self)
+        check_matryoshka(self)
 
 
 def score_of(name: str, options: object) -> Score:

@@ -86,6 +86,8 @@ class Score:
     """How it is computed, in a few sentences for the page."""
     needs_gradients: ClassVar[bool] = False
     """Whether gradients must pass through the model's weights."""
+    is_learned: ClassVar[bool] = False
+    """Whether it takes many steps of learning, whose number its options set."""
     by_default: ClassVar[bool] = False
     """Whether an assessment computes it when no method is named."""
 

@@ -58,6 +58,21 @@ def gguf_of(place: Path) -> Path | None:
     return found[0]
 
 
+def unpacked(config: PreTrainedConfig) -> dict[str, PreTrainedConfig]:
+    """The configuration of a folder that was saved from a GGUF file, without its mark; else none.
+
+    transformers unpacks such a file, and still marks what it saves as quantized, although these
+    weights are plain.
+    """
+    mark = getattr(config, "quantization_config", None)
+    method = mark.get("quant_method") if isinstance(mark, dict) else None
+    if method != "gguf":
+        return {}
+    plain = copy.deepcopy(config)
+    vars(plain).pop("quantization_config")
+    return {"config": plain}
+
+
 def read_gguf(folder: Path, config: PreTrainedConfig, dtype: str, options: Any) -> PreTrainedModel:
     """Read a GGUF file as a plain model: a causal language model, or whatever its type is.
 

@@ -30,7 +30,7 @@ from headcount.models.compact_checkpoint import (
 )
 from headcount.models.encoder_lm import EncoderConfig, EncoderForCausalLM, EncoderForMaskedLM
 from headcount.models.gguf_file import OPTION as GGUF
-from headcount.models.gguf_file import gguf_of, read_gguf
+from headcount.models.gguf_file import gguf_of, read_gguf, unpacked
 from headcount.models.image_encoding import processor_of
 from headcount.models.loaded import Loaded
 from headcount.models.model_files import (
@@ -305,7 +305,7 @@ def _read(
         # Weights that are drawn because they are missing are the same in every run.
         torch.default_generator.manual_seed(0)
         model, info = stock.from_pretrained(
-            place, dtype=dtype, output_loading_info=True, **options, **attention
+            place, dtype=dtype, output_loading_info=True, **options, **attention, **unpacked(config)
         )
     _warn_of_missing(place, type(model), sorted(info["missing_keys"]))
     names = config.architectures or []

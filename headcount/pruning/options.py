@@ -25,7 +25,7 @@ from math import inf
 from typing import ClassVar
 
 from headcount.core import InputError, Registry, check_choice, check_known
-from headcount.importance import SCORES, CausalGatesScore, DeltaOf, Score
+from headcount.importance import SCORES, DeltaOf, Score
 from headcount.training import FinetuneConfig
 
 CALIBRATION = 2000
@@ -45,7 +45,7 @@ class MethodOptions(ABC):
 
 def is_trained(options: MethodOptions) -> bool:
     """Whether a method trains gates or weights, which processes can't share."""
-    return hasattr(options, "tuning") or options.name == CausalGatesScore.name
+    return hasattr(options, "tuning") or getattr(options, "is_learned", False)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
-"""Matryoshka attribution: gates by the book, and a planted circuit that is learned."""
+"""Matryoshka attribution: mixed outputs by hooks, and a planted circuit that is learned."""
 
-import math
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -12,45 +11,13 @@ import torch
 from headcount.core import InputError
 from headcount.explanation import ExplainOptions, Plan, Reader, explain
 from headcount.explanation.circuits import ends_of
-from headcount.explanation.matryoshka import Mixed, Prompted, gates
+from headcount.explanation.matryoshka import Mixed, Prompted
 from headcount.explanation.runs import Case
 from headcount.models import Loaded
 from headcount.results import select
 from tests.explanation.test_circuits import PROMPTS, copied, planted_model
 from tests.tasks.loaded import loaded
 from tests.textbook import explanation as book
-
-
-def _by_the_book(scores: list[float], size: float) -> list[float]:
-    """Gates by a search for the threshold in steps that halve."""
-    low, high = min(scores) - 100, max(scores) + 100
-    for _ in range(200):
-        middle = (low + high) / 2
-        total = sum(1 / (1 + math.exp(-(each - middle) / 0.5)) for each in scores)
-        low, high = (middle, high) if total > size else (low, middle)
-    return [1 / (1 + math.exp(-(each - low) / 0.5)) for each in scores]
-
-
-def test_gates_add_up_to_a_size_and_have_its_slope() -> None:
-    random = np.random.default_rng(0)
-    scores, sizes = random.normal(0, 2, (3, 7)), [1.0, 3.5, 6.9]
-    scores[2] = 0  # as at the start
-    score_LH = torch.tensor(scores, requires_grad=True)
-    gate_LH = gates(score_LH, torch.tensor(sizes))
-    for row, size, gate in zip(scores, sizes, gate_LH.tolist(), strict=True):
-        assert gate == pytest.approx(_by_the_book(row.tolist(), size), abs=1e-6)
-        assert sum(gate) == pytest.approx(size, abs=1e-6)
-    weight_LH = random.normal(size=(3, 7))
-    total = (gate_LH * torch.tensor(weight_LH)).sum()
-    (slope_LH,) = torch.autograd.grad(total, score_LH)
-    for learner, head in [(0, 0), (0, 4), (1, 2), (2, 6)]:
-        ends = []
-        for step in (1e-5, -1e-5):
-            moved = scores[learner].copy()
-            moved[head] += step
-            ends.append(np.dot(_by_the_book(moved.tolist(), sizes[learner]), weight_LH[learner]))
-        expected = (ends[0] - ends[1]) / 2e-5
-        assert float(slope_LH[learner, head]) == pytest.approx(expected, abs=1e-4)
 
 
 def test_prompts_of_a_batch_are_mixed_as_by_the_book() -> None:

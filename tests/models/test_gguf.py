@@ -143,6 +143,19 @@ def test_it_is_saved_compacted_and_trained_as_others(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_folder_that_was_saved_from_one_is_plain(tmp_path: Path) -> None:
+    """Its mark stays in config.json, for which transformers refuses, for example, `float()`."""
+    tiny.MODELS["llama"]().save_pretrained(tmp_path)
+    file = tmp_path / "config.json"
+    config = json.loads(file.read_text(encoding="utf-8"))
+    mark = {"quant_method": "gguf", "dequantize": False, "gguf_file": "tiny.gguf"}
+    file.write_text(json.dumps(config | {"quantization_config": mark}), encoding="utf-8")
+    model = hc.load(tmp_path).model
+    assert not getattr(model, "is_quantized", False)
+    assert not hasattr(model.config, "quantization_config")
+    assert model.float().dtype == torch.float32
+
+
 def test_in_half_precision(tmp_path: Path) -> None:
     write(path := tmp_path / "tiny.gguf")
     assert hc.load(path, dtype="bfloat16").model.dtype == torch.bfloat16

@@ -10,6 +10,7 @@ from headcount.importance import (
     CausalGatesScore,
     FisherScore,
     GradientScore,
+    MatryoshkaScore,
     NormScore,
     RelevanceScore,
     SinkScore,
@@ -47,7 +48,16 @@ def test_trained_gates(check: Callable[[], Outcome]) -> None:
     check()
 
 
+@pytest.mark.slow
+@parametrize(
+    MatryoshkaScore(steps=10, step_examples=4),
+    expected_failures={"order": "examples of a step are drawn in their order"},
+)
+def test_learned_scores(check: Callable[[], Outcome]) -> None:
+    check()
+
+
 def test_all_of_ours_are_checked() -> None:
-    others = (SinkScore, CausalGatesScore, AblationScore)
+    others = (SinkScore, CausalGatesScore, MatryoshkaScore, AblationScore)
     checked = (GradientScore, FisherScore, RelevanceScore, NormScore, *others)
     assert [*SCORES.own] == [name for name in SCORES.own if SCORES[name] in checked]

@@ -15,7 +15,7 @@ from headcount.compaction import compact
 from headcount.core import Head, InputError
 from headcount.corpora import Corpus
 from headcount.explanation import Explained, ExplainOptions, explain
-from headcount.importance import CausalGatesOptions, Options, assess
+from headcount.importance import CausalGatesOptions, Options, assess, matryoshka
 from headcount.importance.gate_sets import gate_sets
 from headcount.measures import induction_scores
 from headcount.pruning import Units, choose_heads
@@ -164,7 +164,7 @@ GATES = CausalGatesOptions(updates=60, update_examples=8)
 
 
 def causal(known: Known) -> Iterator[Answer]:
-    """The ranks of heads by causal gates, and which heads they say facilitate the task."""
+    """The ranks of heads by both scores that learn gates, and which heads causal gates name."""
     program = known.program
     of: dict[Head, Purpose] = {head: program.of(head).purpose for head in known.heads}
     sets = gate_sets(known.model.model, known.task(), GATES)
@@ -176,6 +176,9 @@ def causal(known: Known) -> Iterator[Answer]:
         what = "facilitating" if should else "not facilitating"
         rights = ((head in agreed) is should for head in heads)
         yield answer(f"causal gates: {purpose} heads {what} in all sets", rights, heads)
+    nested = matryoshka(known.model.model, known.task())
+    by_head = {head: float(nested[head.layer_id][head.index]) for head in known.heads}
+    yield from _ranked("matryoshka", by_head, of)
 
 
 def _ranked(name: str, score: Mapping[Head, float], of: Mapping[Head, Purpose]) -> Iterator[Answer]:

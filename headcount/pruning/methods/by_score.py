@@ -34,7 +34,7 @@ from typing import final
 import numpy as np
 
 from headcount.core import Head, InputError, Kept, Plan, signed_origins, sorted_by
-from headcount.importance import SCORES, CausalGatesScore, Scores, score_of, scores
+from headcount.importance import SCORES, Scores, score_of, scores
 from headcount.models import signature
 from headcount.pruning.before_after import evaluate_gated
 from headcount.pruning.budget import Unit, Units
@@ -218,8 +218,8 @@ class ByScore(Stepwise):
     """Prunes in ascending order of a score, which is measured again after every step."""
 
     def passes(self, heads: int, pruned: int) -> float | None:
-        """The passes of one scoring, times the steps; None for a score that trains."""
-        return None if self.name == CausalGatesScore.name else super().passes(heads, pruned)
+        """The passes of one scoring, times the steps; None for a score that is learned."""
+        return None if SCORES[self.name].is_learned else super().passes(heads, pruned)
 
     def passes_of_step(self, heads: int) -> float:
         """One pass, with or without gradients."""

@@ -29,7 +29,7 @@ from headcount.explanation.circuits import Ends, Ranked
 from headcount.explanation.mlps import heard_units
 from headcount.explanation.plan import Plan
 from headcount.explanation.runs import Row, last_logits, logits_of
-from headcount.importance import NESTED_RATE, drawn_sizes, frozen, nested_gates
+from headcount.importance import NESTED_RATE, drawn_sizes, frozen, gates_of_size
 from headcount.models import Loaded
 from headcount.tap import AttentionLayer, evaluating, input_device, without_cache
 
@@ -70,7 +70,7 @@ def learn(
             size_LP = drawn_sizes(random, (options.learners, len(drawn)), total)
             adam.zero_grad()
             gate_PLH = torch.stack(
-                [nested_gates(score_LH, each) for each in torch.from_numpy(size_LP.T)]
+                [gates_of_size(score_LH, each) for each in torch.from_numpy(size_LP.T)]
             )
             whole_P1 = torch.tensor([each.whole for each in drawn])[:, None]
             loss = (((whole_P1 - mixed.left(drawn, gate_PLH)) / gain) ** 2).mean()

@@ -46,7 +46,7 @@ from .matryoshka_score import MatryoshkaScore as MatryoshkaScore
 from .matryoshka_score import matryoshka as matryoshka
 from .nested_gates import NESTED_RATE as NESTED_RATE
 from .nested_gates import drawn_sizes as drawn_sizes
-from .nested_gates import nested_gates as nested_gates
+from .nested_gates import gates_of_size as gates_of_size
 from .norm_score import NormScore as NormScore
 from .norm_score import norm as norm
 from .options import COLUMNS as COLUMNS

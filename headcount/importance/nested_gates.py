@@ -25,7 +25,7 @@ _SEED = 0
 """Seed of the examples and of the numbers of heads."""
 
 
-def nested_gates(
+def gates_of_size(
     score_LH: Float[Tensor, "learner head"], size_L: Float[Tensor, " learner"]
 ) -> Float[Tensor, "learner head"]:
     """Gates between 0 and 1 that add up to a size, open first where scores are high."""
@@ -87,7 +87,7 @@ def nested_scores(
             slope_H = torch.zeros_like(score_H)
             for part in groups(task.length_N[index_E], max_tokens):
                 batch = quiet.batch(index_E[part]).to(input_device(model))
-                gate_EH = nested_gates(score_H.expand(len(part), -1), size_E[part])
+                gate_EH = gates_of_size(score_H.expand(len(part), -1), size_E[part])
                 gate_RH = gate_EH.float().to(input_device(model))[batch.example_R]
                 with Tap(model, anatomy, gates=_gates(anatomy, gate_RH), replacement=stand_in):
                     losses = quiet.losses(model, batch)

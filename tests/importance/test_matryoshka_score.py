@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from headcount.core import InputError
-from headcount.importance import matryoshka, nested_gates
+from headcount.importance import gates_of_size, matryoshka
 from headcount.models import Loaded
 from headcount.tasks import Task
 from tests.tasks.loaded import TASKS
@@ -44,7 +44,7 @@ def test_gates_add_up_to_a_size_and_have_its_slope() -> None:
     scores, sizes = random.normal(0, 2, (3, 7)), [1.0, 3.5, 6.9]
     scores[2] = 0  # as at the start
     score_LH = torch.tensor(scores, requires_grad=True)
-    gate_LH = nested_gates(score_LH, torch.tensor(sizes))
+    gate_LH = gates_of_size(score_LH, torch.tensor(sizes))
     for row, size, gate in zip(scores, sizes, gate_LH.tolist(), strict=True):
         assert gate == pytest.approx(by_the_book(row.tolist(), size), abs=1e-6)
         assert sum(gate) == pytest.approx(size, abs=1e-6)

@@ -86,6 +86,10 @@ COUNTS: dict[str, tuple[tuple[object, ...], str]] = {
     "finetune updates": (("finetune", "{bert}", *SPLITS, "--set", "updates={many}"), DAY),
     "importance how.samples": (("importance", "{bert}", *TASK, "--samples"), MEMORY),
     "importance how.starts": ((*GATES, "--starts"), MEMORY),
+    "importance how.steps": (
+        ("importance", "{bert}", *TASK, "--methods", "matryoshka", "--steps"),
+        DAY,
+    ),
     "importance how.updates": ((*GATES, "--updates"), DAY),
     "probe how.layers": (
         (*PROBE, "--probes", "layers", "--layers"),
@@ -217,7 +221,8 @@ NO_COUNTS = {
     "at most what the texts hold": ("CacheOptions.sentences", "CacheOptions.scored"),
     "at most what the corpus holds": (
         *("EvolutionOptions.queries", "EvolutionOptions.sentences", "EvolutionOptions.types"),
-        *("CausalGatesOptions.update_examples", "*Options.pool", "Options.limit_tokens"),
+        *("CausalGatesOptions.update_examples", "MatryoshkaOptions.step_examples"),
+        *("*Options.pool", "Options.limit_tokens"),
     ),
     "at most what the model has": (
         *(

@@ -371,5 +371,6 @@ class Finetune(Measuring["Inputs[models.Loaded | None]", "results.FinetuneRecord
                 console.print(f"{name}: {each.name} {each.before:.4g} -> {each.after:.4g}")
             if change.teacher is not None:
                 score = change.teacher.score
-                console.print(f"{name}: {score.name} of the teacher {score.before:.4g}; {score}")
+                teacher = f"{score.name} of the teacher {score.before:.4g}"
+                console.print(f"{name}: {teacher} (this model against it: {score})")
         console.print(f"Folder: {self.out}")

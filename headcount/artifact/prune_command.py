@@ -246,7 +246,7 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
             if pipeline.control is not None:
                 control = pipeline.control.data_sets[name]
                 reached = control.trained.score.after
-                beside = f"; control {reached:.4g}, {control.pruned.score} against it"
+                beside = f"; control {reached:.4g} (against it: {control.pruned.score})"
             numbers = f"{score.before:.4g} -> {score.after:.4g}"
             console.print(f"{name}: {score.name} {numbers} ({score}){beside}")
         print_warnings(found.warnings[len(read.splits.warnings) :], console)

@@ -356,13 +356,13 @@ def test_recovery_has_a_control(bert: Path, data: list[Path], tmp_path: Path) ->
     assert status == 0, errors
     record = json.loads((tmp_path / "out" / "prune.json").read_text())
     control = record["control"]
-    assert "; control " in output and " against it" in output
+    assert "; control " in output and "(against it: " in output
     (training,) = control["trainings"]
     assert training["updates"] == 2
     for name in ("dev", "test"):
         ends = {"before": control[name]["loss"]["after"], "after": record[name]["loss"]["after"]}
         assert control[name]["pruned"]["loss"] == ends
-        assert f"; control {control[name]['score']['after']:.4g}, " in output
+        assert f"; control {control[name]['score']['after']:.4g} (against it: " in output
     assert training["distilled"] == training["layerwise"] == 0, "it would be its own teacher"
     assert record["gains"][-1]["stage"] == "recovery" and len(record["gains"]) == 8
     assert len(record["staying"]) == 3 and record["limit"] == {"share": 0.5}

@@ -161,7 +161,7 @@ RUNS = (
     ),
     Run("whisper-spoken", WHISPER, SPOKEN, (("analyze", "spoken"),)),
     Run("rxnmapper", RXNMAPPER, ATOMS, (("analyze", "reactions.txt"), (*MASKED, *FISHER))),
-    Run("rxnfp", RXNFP, ATOMS, (("analyze", "reactions.txt"), (*MASKED, *GRADIENT))),
+    Run("rxnfp", RXNFP, ATOMS, (("analyze", "reactions.txt"), (*MASKED, *FISHER))),
     Run("rxnfp-ft", RXNFP_FT, ATOMS, (("analyze", "reactions.txt"),)),
     Run("rxnfp-ft-10k", RXNFP_10K, ATOMS, (("analyze", "reactions.txt"),)),
 )

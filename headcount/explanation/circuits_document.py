@@ -105,14 +105,23 @@ def _how(found: Explained, row: ComplementRow) -> str:
         f"{nats(found.record.value)}, and faithfulness is the share of the difference, "
         f"{within(row.gain, row.low, row.high)}, that is left."
     )
-    if row != complements(found)[0]:
-        return said
+    best, first = next(iter(found.areas)).ranking, complements(found)[0].others
+    if row.others != first:
+        is_brief = _num_sizes(found, row.others, best) < _num_sizes(found, first, best)
+        return f"{said} Sizes are MIB's." if is_brief else said
+    is_brief = _num_sizes(found, first, RANDOM) < _num_sizes(found, first, best)
+    few = ", but random heads have MIB's" if is_brief else ""
     return (
         f"{said} The heads of each half of the prompts were chosen on the other half. Sizes are "
-        "exact to 10 heads, and then to a fifth; each is the first that reaches the share, so a "
-        f"larger set may fall below it again. From the size under “{percent(_STAYS)} stays” on, "
-        "no larger set does."
+        f"exact to 10 heads, and then to a fifth{few}. Each is the first that reaches the share, "
+        f"so a larger set may fall below it again. From the size under “{percent(_STAYS)} stays” "
+        "on, no larger set does."
     )
+
+
+def _num_sizes(found: Explained, others: str, ranking: str) -> int:
+    """The number of sizes that a ranking's circuits have."""
+    return len(select(found.faithfulness, others=others, ranking=ranking, order=SIGNED))
 
 
 def _table(found: Explained, others: str) -> Table:

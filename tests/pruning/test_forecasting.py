@@ -82,11 +82,11 @@ def test_the_sentence() -> None:
 
 
 def test_memory_is_that_of_the_models_beside_each_other() -> None:
-    """Three of them and a batch; a training has four of them, gradients and two moments."""
+    """Three of them and a batch; a training holds far more than its seven copies."""
     loaded, task = TASKS["classes-bert"]()
     weights = sum(each.numel() * 4 for each in loaded.model.parameters())
     tuning = FinetuneConfig(updates=1, batch_tokens=20)
-    for stages, models in ((NONE, 3), (replace(NONE, recovery=tuning), 7)):
+    for stages, models in ((NONE, 3), (replace(NONE, recovery=tuning), 11)):
         given = (loaded, TaskSplits(task, task), method("random"), BudgetSpec(share=0.5), stages)
         found = forecast(*given, ALL)
         assert found is not None and found.memory == models * weights + 2**28

@@ -18,6 +18,7 @@ Reference: MIB (Mueller et al., 2025), section 3, https://arxiv.org/abs/2504.131
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import final
 
 import numpy as np
@@ -294,21 +295,16 @@ def curves_of(ends: Sequence[Ends], ranked: Sequence[Ranked], progress: Progress
         """What is left of a prompt with each number of best heads, by curve."""
         runs, found = plan.runs(plan.cases[n]), dict[str, Mapping[Kept, float]]()
         for end in ends:
-            kept = [sets for own, *curve in wanted if own is end for sets in _kept(*curve, n)]
-            sets = [*dict.fromkeys(each for several in kept for each in several)]  # each runs once
+            several = (_kept(ranked, sizes, n) for own, ranked, sizes in wanted if own is end)
+            sets = [*dict.fromkeys(chain.from_iterable(chain.from_iterable(several)))]  # run once
             gone = [
-                [head for number, head in enumerate(heads) if number not in each] for each in sets
+                [head for number, head in enumerate(heads) if number not in kept] for kept in sets
             ]
             left = end.others.left(n, runs, gone).tolist()
             found[end.others.name] = dict(zip(sets, left, strict=True))
         return [
-            np.array(
-                [
-                    np.mean([found[end.others.name][each] for each in several])
-                    for several in _kept(*curve, n)
-                ]
-            )
-            for end, *curve in wanted
+            np.array([np.mean([*map(found[end.others.name].__getitem__, kept)]) for kept in curve])
+            for end, curve in ((end, _kept(each, sizes, n)) for end, each, sizes in wanted)
         ]
 
     left = list[list[Float[np.ndarray, " size"]]]()

@@ -444,6 +444,23 @@ def test_a_circuit_costs_little_by_default() -> None:
     assert ExplainOptions().learning == 0 == ExplainOptions().refining
 
 
+@pytest.mark.slow
+def test_what_nobody_asked_for_has_few_sizes() -> None:
+    """Random heads, and means beside second prompts, have MIB's; what is named has all sizes."""
+    few, every = [0, 1, 2, 6, 12], [*range(11), 12]
+    asked = ExplainOptions(effects=("gradient",), together=(), draws=1, circuit=True)
+    for options, means in ((asked, few), (replace(asked, others=("second", "mean")), every)):
+        rows = explain(loaded(LLAMA), PROMPTS, options=options).faithfulness
+        for others, ranking, sizes in [
+            ("second", "gradient", every),
+            ("second", RANDOM, few),
+            ("mean", "gradient", means),
+            ("mean", RANDOM, few),
+        ]:
+            found = select(rows, others=others, ranking=ranking, order=SIGNED)
+            assert [row.heads for row in found] == sizes, (others, ranking)
+
+
 def test_how_long_circuits_take_is_said_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """More prompts and more steps take longer; less than a minute is not worth a word."""
     held = loaded(LLAMA)

@@ -135,6 +135,7 @@ def test_scores_are_those_of_a_loop_over_examples_and_heads(name: str) -> None:
 
 def test_what_can_not_be_learned_is_refused() -> None:
     loaded, task = TASKS["masked-bert"]()
+    wrong: dict[str, Any]
     for wrong, says in [
         ({"steps": 0}, "Expected steps of at least 1 for Matryoshka attribution, got 0"),
         ({"step_examples": -1}, "Expected step-examples of at least 1"),

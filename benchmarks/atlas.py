@@ -91,6 +91,7 @@ DIGITS = Model("vit", "", "trained by the lines of docs/howto/vit.md", "Apache-2
 SAMPLE = Texts("our sample", "Apache-2.0")
 EWT = Texts("UD English-EWT dev", "CC BY-SA 4.0")
 SPOKEN = Texts("Tatoeba spoken by eSpeak NG", "CC BY 2.0 FR")
+SPOKEN_EWT = Texts("UD English-EWT dev spoken by eSpeak NG", "CC BY-SA 4.0")
 ATOMS = Texts("golden reactions of Reaction_Data_Cleaning", "LGPL-2.1")
 IMAGES = Texts("scikit-learn's digits", "BSD-3-Clause")
 
@@ -121,6 +122,10 @@ GRADIENT, FISHER = ("--methods", "gradient"), ("--methods", "gradient", "fisher"
 REMOVED = ("--methods", "gradient", "ablation", "--no-one-left")
 """How heads are scored: all of them in one pass or, in small models, removed one by one, which
 gives intervals."""
+SKILLS = (
+    *("skills", "treebank.conllu", "--lengths", "200", "--needles", "1", "--prompts", "8"),
+    *("--removed", "5", "--replace", "zero", "--draws", "1", "--again", "8"),
+)
 RUNS = (
     Run("smollm2", SMOLLM2, SAMPLE),
     Run("minilm", MINILM, EWT),
@@ -133,6 +138,7 @@ RUNS = (
         (
             ("analyze", "treebank.conllu", "--limit", "400"),
             ("importance", "--task", "causal-lm", "--data", "ewt.txt", *GRADIENT),
+            SKILLS,
         ),
     ),
     Run(
@@ -160,6 +166,7 @@ RUNS = (
         (("analyze", "treebank.conllu", "--limit", "120"), (*TRANSLATION, *REMOVED)),
     ),
     Run("whisper-spoken", WHISPER, SPOKEN, (("analyze", "spoken"),)),
+    Run("whisper-ewt", WHISPER, SPOKEN_EWT, (("analyze", "spoken-ewt"),)),
     Run("rxnmapper", RXNMAPPER, ATOMS, (("analyze", "reactions.txt"), (*MASKED, *FISHER))),
     Run("rxnfp", RXNFP, ATOMS, (("analyze", "reactions.txt"), (*MASKED, *FISHER))),
     Run("rxnfp-ft", RXNFP_FT, ATOMS, (("analyze", "reactions.txt"),)),
@@ -180,8 +187,10 @@ def lay_out(given: Arguments) -> None:
     Path("pairs.tsv").symlink_to("sample/sample.tsv")
     Path("pairs.csv").symlink_to((given.data / PAIRS).resolve())
     Path("reactions.txt").write_text("\n".join(written_reactions(given.data / REACTIONS)), "utf-8")
-    spoken = ["-m", "benchmarks.spoken", "spoken", str((given.data / SENTENCES).resolve())]
-    subprocess.run([sys.executable, *spoken, "--number", "40"], check=True)
+    Path("ewt-all.txt").write_text("\n".join(texts) + "\n", "utf-8")
+    for folder, sentences in ("spoken", given.data / SENTENCES), ("spoken-ewt", "ewt-all.txt"):
+        spoken = ["-m", "benchmarks.spoken", folder, str(Path(sentences).resolve())]
+        subprocess.run([sys.executable, *spoken, "--number", "40"], check=True)
 
 
 def written_reactions(path: Path) -> list[str]:

@@ -6,7 +6,6 @@ Every row of a batch is repeated for each set, with that set's gates. What the g
 Checks of causal gates, on examples that trained none of them: what is left of the model.
 """
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice
@@ -31,10 +30,11 @@ from headcount.core import (
 )
 from headcount.importance.choices import CausalGatesOptions, check_causal_gates
 from headcount.importance.gradients import Scores, by_layer, frozen, slopes
+from headcount.importance.nested_gates import drawn_examples
 from headcount.models import Loaded
 from headcount.results import AGREED, CausalGates, GateCheck
 from headcount.statistics import loss_deltas, rank_correlations
-from headcount.tap import Anatomy, AnyModel, Gates, Tap, evaluating, examined, input_device
+from headcount.tap import Anatomy, AnyModel, Tap, evaluating, examined, input_device
 from headcount.tasks import Evaluation, Task, evaluate, groups
 
 _LARGEST = 4.0
@@ -193,7 +193,8 @@ class _Training:
         """Logits after the updates of a stage."""
         logit_SH = start_SH.clone().requires_grad_()
         optimizer = torch.optim.Adam([logit_SH], lr=self.options.rate)
-        drawn = _drawn(half.num_examples, self.options.update_examples)
+        random = np.random.default_rng(_SEED)
+        drawn = drawn_examples(random, half.num_examples, self.options.update_examples)
         updates = self.options.updates
         for number, index_E in enumerate(paced(islice(drawn, updates), updates, "updates"), 1):
             rewarded = reward * logit_SH.clamp(-_LARGEST, _LARGEST).mean(1).sum()
@@ -222,26 +223,11 @@ class _Training:
         batch = half.batch(index_E).to(input_device(self.model))
         every = batch.repeated(len(gate_SH))
         set_R = every.example_R // batch.num_examples
-        with Tap(
-            self.model, self.anatomy, gates=self._gates(gate_SH.to(input_device(self.model)), set_R)
-        ):
+        gate_RH = gate_SH.to(input_device(self.model))[set_R]
+        with Tap(self.model, self.anatomy, gates=by_layer(self.anatomy.heads, gate_RH)):
             losses = half.losses(self.model, every)
         loss_E = losses.loss_E / losses.count_E.clamp_min(1)
         return loss_E.view(len(gate_SH), -1)
-
-    def _gates(self, gate_SH: Float[Tensor, "set every"], set_R: Int[Tensor, " row"]) -> Gates:
-        """Every row's gates, those of its set."""
-        counts = Counter(head.layer_id for head in self.anatomy.heads)
-        parts = gate_SH.split(list(counts.values()), 1)
-        return {place: part[set_R] for place, part in zip(counts, parts, strict=True)}
-
-
-def _drawn(number: int, size: int) -> Iterator[Int[np.ndarray, " example"]]:
-    """Numbers of the examples of every update, without end; each once before one comes again."""
-    generator = np.random.default_rng(_SEED)
-    while True:
-        order_N = generator.permutation(number)
-        yield from (order_N[start : start + size] for start in range(0, number, size))
 
 
 DRAWS = 10

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import torch
-from jaxtyping import Float64
+from jaxtyping import Float, Float64
 from torch import Tensor
 from transformers import PreTrainedModel
 
@@ -162,7 +162,7 @@ def open_gates(
     }
 
 
-def by_layer(heads: Heads, numbers_H: Float64[Tensor, " head"]) -> Scores:
-    """One number of every head, by its layer."""
+def by_layer(heads: Heads, numbers_H: Float[Tensor, "*row head"]) -> dict[LayerId, Tensor]:
+    """One number of every head, or one for each of several rows, by its layer."""
     counts = Counter(head.layer_id for head in heads)
-    return dict(zip(counts, numbers_H.split([*counts.values()]), strict=True))
+    return dict(zip(counts, numbers_H.split([*counts.values()], -1), strict=True))

@@ -4,7 +4,6 @@ What is minimised is written in `matryoshka_score.py`.
 """
 
 import math
-from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -16,7 +15,7 @@ from headcount.core import MAX_TOKENS, paced, silent_steps
 from headcount.importance.ablations import replacement
 from headcount.importance.choices import MatryoshkaOptions, check_matryoshka
 from headcount.importance.gradients import Scores, by_layer, frozen, slopes
-from headcount.tap import Anatomy, AnyModel, Gates, Tap, evaluating, examined, input_device
+from headcount.tap import Anatomy, AnyModel, Tap, evaluating, examined, input_device
 from headcount.tasks import Task, evaluate, groups
 
 TEMPERATURE, NESTED_RATE = 0.5, 0.05
@@ -79,7 +78,7 @@ def nested_scores(
     whole_N = torch.from_numpy(whole.loss_N / np.maximum(whole.count_N, 1))
     score_H = torch.zeros(total, dtype=torch.float64, requires_grad=True)
     adam, random = torch.optim.Adam([score_H], lr=NESTED_RATE), np.random.default_rng(_SEED)
-    drawn = _drawn(random, task.num_examples, options.step_examples)
+    drawn = drawn_examples(random, task.num_examples, options.step_examples)
     with evaluating(model), frozen(model), torch.enable_grad():
         for step in paced(range(options.steps), options.steps, "learning steps"):
             index_E = next(drawn)
@@ -89,7 +88,9 @@ def nested_scores(
                 batch = quiet.batch(index_E[part]).to(input_device(model))
                 gate_EH = gates_of_size(score_H.expand(len(part), -1), size_E[part])
                 gate_RH = gate_EH.float().to(input_device(model))[batch.example_R]
-                with Tap(model, anatomy, gates=_gates(anatomy, gate_RH), replacement=stand_in):
+                with Tap(
+                    model, anatomy, gates=by_layer(anatomy.heads, gate_RH), replacement=stand_in
+                ):
                     losses = quiet.losses(model, batch)
                 loss_E = losses.loss_E / losses.count_E.clamp_min(1)
                 there_E = whole_N[index_E[part]].to(loss_E)
@@ -101,14 +102,7 @@ def nested_scores(
     return by_layer(anatomy.heads, score_H.detach())
 
 
-def _gates(anatomy: Anatomy, gate_RH: Float[Tensor, "row every"]) -> Gates:
-    """The gates of each layer's heads, by row."""
-    counts = Counter(head.layer_id for head in anatomy.heads)
-    parts = gate_RH.split([*counts.values()], 1)
-    return dict(zip(counts, parts, strict=True))
-
-
-def _drawn(
+def drawn_examples(
     random: np.random.Generator, number: int, size: int
 ) -> Iterator[Int[np.ndarray, " example"]]:
     """Numbers of the examples of every step, without end; each once before one comes again."""

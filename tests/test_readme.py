@@ -60,7 +60,7 @@ def test_every_block_runs_when_pasted_into_an_empty_folder(tmp_path: Path) -> No
     for written, small in (
         ("headcount:en-de", str(translator)),
         ("--keep 108", "--keep 14"),
-        ("--out plan", "--lengths 600 700 --out plan"),
+        ("--lengths 1000", "--lengths 600"),
     ):
         assert written in text
         text = text.replace(written, small)

@@ -22,6 +22,8 @@ def test_assess(task: str) -> None:
     assert set(watched.reports) == {"dense model", "mean outputs", *SCORES}
     gates = watched.reports.pop("causal-gates")  # updates, then checks
     assert [done for done, _ in gates] == [*range(13), *range(len(gates) - 13)]
+    nested = watched.reports.pop("matryoshka")  # steps
+    assert nested == [(step, 120) for step in range(121)]
     for stage, reports in watched.reports.items():
         assert {total for _, total in reports} == {data.num_examples}
         assert len({done for done, _ in reports}) > 2, stage

@@ -37,7 +37,7 @@ from headcount.explanation.circuit_rows import (
 from headcount.explanation.paths_document import path_blocks
 from headcount.explanation.result import Explained
 from headcount.explanation.together_document import ranking_label
-from headcount.numbers import nats, percent, within
+from headcount.numbers import listed, nats, percent, within
 from headcount.pages import COLOURS, MARKERS
 from headcount.results import RANDOM, Signature, find, select
 from headcount.statistics import ALPHA
@@ -297,14 +297,20 @@ BOTH = "in and undecided"
 """The heads that are certain or undecided."""
 
 
+_NAMED = 3
+"""The most certain heads that are named, not counted."""
+
+
 def stable_words(found: Explained) -> str:
-    """How many heads are certain, and what they keep; empty without a stable circuit."""
+    """Which heads are certain, or how many, and what they keep; empty without a stable circuit."""
     kept = find(found.kept, prompts="these", kept=BOTH)
     if kept is None:
         return ""
     number = {each: len(select(found.stable, verdict=each)) for each in ("in", "undecided")}
     verb = "is" if number["in"] == 1 else "are"
     certain = amount(number["in"], unit(found))
+    if 0 < number["in"] <= _NAMED:
+        certain = listed([row.head for row in select(found.stable, verdict="in")])
     said = (
         f"{certain} {verb} certain, {number['undecided']} undecided; with "
         f"both {_kept(kept)} of the prediction is kept"

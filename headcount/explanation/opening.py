@@ -1,6 +1,6 @@
 """What an explanation begins with: what is predicted, and the heads that matter most for it."""
 
-from headcount.core import capital, sorted_by
+from headcount.core import sorted_by
 from headcount.explanation.circuits_document import stable_words
 from headcount.explanation.result import EffectRow, Explained
 from headcount.explanation.together_document import words_of
@@ -19,7 +19,7 @@ def title(found: Explained) -> str:
 def headline(found: Explained) -> str:
     """What a page of several prompts begins with: the heads that are certain, or matter most."""
     if words := stable_words(found):
-        return capital(words)
+        return words
     raising, lowering = extremes(found, found.measured[0])
     said = list[str]()
     if raising:

@@ -183,7 +183,8 @@ def test_what_a_stable_circuit_keeps_is_measured(monkeypatch: pytest.MonkeyPatch
     assert [row.verdict for row in found.stable] == ["in", "in", "undecided", *["out"] * 9]
     assert np.isnan([row.lost for row in found.stable[3:]]).all()
     text = document_of(found).markdown()
-    assert "2 heads are certain, 1 undecided; with both" in text.split("An effect is")[0], "first"
+    certain = " and ".join(row.head for row in found.stable[:2])
+    assert f"{certain} are certain, 1 undecided; with both" in text.split("An effect is")[0]
     with pytest.raises(InputError, match="measured on prompts elsewhere, got none"):
         explain(held, PROMPTS, options=ExplainOptions(), elsewhere=PROMPTS[:1])
 
@@ -191,9 +192,11 @@ def test_what_a_stable_circuit_keeps_is_measured(monkeypatch: pytest.MonkeyPatch
 def test_what_is_said_of_a_stable_circuit(explained: Explained) -> None:
     text = document_of(explained).markdown()
     assert (
-        "2 heads are certain, 1 undecided; with both 91 % (82 to 104) of the prediction is kept, "
-        "and 60 % (40 to 80) on other prompts."
+        "dec.0.0 and dec.0.1 are certain, 1 undecided; with both 91 % (82 to 104) of the "
+        "prediction is kept, and 60 % (40 to 80) on other prompts."
     ) in text
+    four = replace(explained, stable=(*explained.stable[:1] * 4, *explained.stable[2:]))
+    assert "4 heads are certain, 1 undecided" in document_of(four).markdown()
     assert (
         "On these prompts the circuit does what the model does within a fifth (two one-sided tests "
         "at 2.5 %). On other prompts the circuit is not shown to do that"

@@ -3,7 +3,7 @@
     python benchmarks/default_circuits.py MODEL OUT [TASK ...]
 
 Two tasks come with headcount (`indirect-objects-flipped`, `arithmetic`); the prompts of three are
-made here, from 16 blocks of words of their own, and written to OUT: `names` (indirect objects whose
+made here, from 16 sets of names or nouns, and written to OUT: `names` (indirect objects whose
 second prompt has a third name), `agreement` (of a verb with the first of two nouns) and `years` (a
 later year of the same century). Each task is explained in a process of its own. Printed are the
 seconds of processor time, the sizes from which on 80 % stays, areas at MIB's sizes, and the

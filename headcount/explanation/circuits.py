@@ -18,7 +18,6 @@ Reference: MIB (Mueller et al., 2025), section 3, https://arxiv.org/abs/2504.131
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
 from typing import final
 
 import numpy as np
@@ -280,13 +279,13 @@ def _mean_of_ranks(ranked: Sequence[Ranked], order: Order, singles: Singles) -> 
 def curves_of(ends: Sequence[Ends], ranked: Sequence[Ranked], progress: Progress) -> list[Curve]:
     """The curve of every ranking, with all others; processes share the prompts.
 
-    Random heads have the sizes of MIB only, and so has any ranking where the other heads give what
-    nobody asked for by name and the first of `ends` is something else.
+    Random heads have MIB's sizes only. So has every ranking under the second and later of `ends`,
+    unless the options name what the other heads give.
     """
     plan, heads = ends[0].plan, ends[0].plan.units
-    brief = {id(end) for end in ends[1:] if not plan.options.others}
+    brief = set() if plan.options.others else {end.others.name for end in ends[1:]}
     wanted = [
-        (end, each, sizes_of(len(heads), few=id(end) in brief or each.ranking == RANDOM))
+        (end, each, sizes_of(len(heads), few=end.others.name in brief or each.ranking == RANDOM))
         for each in ranked
         for end in ends
     ]
@@ -294,17 +293,18 @@ def curves_of(ends: Sequence[Ends], ranked: Sequence[Ranked], progress: Progress
     def of_prompt(n: int) -> list[Float[np.ndarray, " size"]]:
         """What is left of a prompt with each number of best heads, by curve."""
         runs, found = plan.runs(plan.cases[n]), dict[str, Mapping[Kept, float]]()
+        curves = [(end.others.name, _kept(each, sizes, n)) for end, each, sizes in wanted]
         for end in ends:
-            several = (_kept(ranked, sizes, n) for own, ranked, sizes in wanted if own is end)
-            sets = [*dict.fromkeys(chain.from_iterable(chain.from_iterable(several)))]  # run once
+            own = [curve for name, curve in curves if name == end.others.name]
+            sets = [*dict.fromkeys(kept for curve in own for draws in curve for kept in draws)]
             gone = [
                 [head for number, head in enumerate(heads) if number not in kept] for kept in sets
             ]
-            left = end.others.left(n, runs, gone).tolist()
+            left = end.others.left(n, runs, gone).tolist()  # equal sets run once
             found[end.others.name] = dict(zip(sets, left, strict=True))
         return [
-            np.array([np.mean([*map(found[end.others.name].__getitem__, kept)]) for kept in curve])
-            for end, curve in ((end, _kept(each, sizes, n)) for end, each, sizes in wanted)
+            np.array([np.mean([found[name][kept] for kept in draws]) for draws in curve])
+            for name, curve in curves
         ]
 
     left = list[list[Float[np.ndarray, " size"]]]()

@@ -105,7 +105,7 @@ def _how(found: Explained, row: ComplementRow) -> str:
         f"{nats(found.record.value)}, and faithfulness is the share of the difference, "
         f"{within(row.gain, row.low, row.high)}, that is left."
     )
-    best, first = next(iter(found.areas)).ranking, complements(found)[0].others
+    best, first = found.areas[0].ranking, complements(found)[0].others
     if row.others != first:
         is_brief = _num_sizes(found, row.others, best) < _num_sizes(found, first, best)
         return f"{said} Sizes are MIB's." if is_brief else said

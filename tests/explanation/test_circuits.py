@@ -450,7 +450,8 @@ def test_what_nobody_asked_for_has_few_sizes() -> None:
     few, every = [0, 1, 2, 6, 12], [*range(11), 12]
     asked = ExplainOptions(effects=("gradient",), together=(), draws=1, circuit=True)
     for options, means in ((asked, few), (replace(asked, others=("second", "mean")), every)):
-        rows = explain(loaded(LLAMA), PROMPTS, options=options).faithfulness
+        explained = explain(loaded(LLAMA), PROMPTS, options=options)
+        rows = explained.faithfulness
         for others, ranking, sizes in [
             ("second", "gradient", every),
             ("second", RANDOM, few),
@@ -459,6 +460,9 @@ def test_what_nobody_asked_for_has_few_sizes() -> None:
         ]:
             found = select(rows, others=others, ranking=ranking, order=SIGNED)
             assert [row.heads for row in found] == sizes, (others, ranking)
+        text = document_of(explained).markdown()
+        assert "then to a fifth, but random heads have MIB's. Each" in text
+        assert ("that is left. Sizes are MIB's." in text) is (means == few)
 
 
 def test_how_long_circuits_take_is_said_before(monkeypatch: pytest.MonkeyPatch) -> None:

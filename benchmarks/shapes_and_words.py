@@ -6,9 +6,10 @@ four layers over 6 x 6 patches, and a Llama of four layers in LLaVA's frame.
 
     python benchmarks/shapes_and_words.py FOLDER
 
-writes FOLDER/model, which `headcount.load` reads; FOLDER/captions.jsonl, chats about pictures with
-links from each named shape to its box; and FOLDER/color.jsonl, FOLDER/place.jsonl and
-FOLDER/count.jsonl, questions with their answers. At the end it prints how many it answers rightly.
+writes FOLDER/model, which `headcount.load` reads; FOLDER/captions.jsonl, chats about pictures; and
+FOLDER/color.jsonl, FOLDER/place.jsonl and FOLDER/count.jsonl, questions with their answers. Each
+shape that a caption or a question names is linked to its box. At the end it prints how many it
+answers rightly.
 """
 
 import json
@@ -106,13 +107,13 @@ def caption(shapes: list[Shape]) -> str:
     return " , ".join(f"{each.name} {each.color} {each.place}" for each in shapes) + " ."
 
 
-def questions(shapes: list[Shape], rng: random.Random) -> dict[str, tuple[str, str]]:
-    """A question of each kind about a picture, and its answer."""
+def questions(shapes: list[Shape], rng: random.Random) -> dict[str, tuple[str, str, list[Shape]]]:
+    """A question of each kind about a picture, its answer, and the shapes that it names."""
     one, two = rng.choice(shapes), rng.choice(shapes)
     return {
-        "color": (f"what color is the {one.name} ?", one.color),
-        "place": (f"where is the {two.name} ?", two.place),
-        "count": ("how many shapes ?", NUMBERS[len(shapes) - 1]),
+        "color": (f"what color is the {one.name} ?", one.color, [one]),
+        "place": (f"where is the {two.name} ?", two.place, [two]),
+        "count": ("how many shapes ?", NUMBERS[len(shapes) - 1], []),
     }
 
 
@@ -180,7 +181,8 @@ def model() -> Any:
 def example(rng: random.Random, ids: dict[str, int]) -> tuple[Image.Image, list[int], list[bool]]:
     """A picture, the tokens of a chat about it, and which of them are to be predicted."""
     image, shapes = scene(rng)
-    found = [*questions(shapes, rng).values(), ("describe", caption(shapes))]
+    found = [pair[:2] for pair in questions(shapes, rng).values()]
+    found.append(("describe", caption(shapes)))
     rng.shuffle(found)
     tokens, said = ["<s>"], [False]
     for number, (question, answer) in enumerate(found[: rng.randint(1, 3)]):
@@ -242,12 +244,11 @@ def write(folder: Path, number: int, seed: int = 1) -> None:
         image, shapes = scene(rng)
         name = f"pictures/{n:04}.png"
         image.save(folder / name)
-        links = [{"name": "place", "phrase": one.name, "boxes": [one.box]} for one in shapes]
-        told = chat(name, "describe", caption(shapes))
-        rows.setdefault("captions", []).append({"messages": told, "links": links})
-        for kind, (question, answer) in questions(shapes, rng).items():
-            its = chat(name, question, answer)
-            rows.setdefault(kind, []).append({"messages": its})
+        told = ("describe", caption(shapes), shapes)
+        for kind, (question, answer, named) in {"captions": told, **questions(shapes, rng)}.items():
+            links = [{"name": "place", "phrase": one.name, "boxes": [one.box]} for one in named]
+            row = {"messages": chat(name, question, answer)} | ({"links": links} if named else {})
+            rows.setdefault(kind, []).append(row)
     for kind, its in rows.items():
         lines = (json.dumps(row) + "\n" for row in its)
         (folder / f"{kind}.jsonl").write_text("".join(lines), encoding="utf-8")

@@ -85,6 +85,7 @@ from .messages import template_values as template_values
 from .misread import Misread as Misread
 from .misread import Named as Named
 from .picture_encoder import PictureEncoder as PictureEncoder
+from .picture_rows import asking as asking
 from .picture_rows import pictures_in as pictures_in
 from .picture_rows import sentence_beside as sentence_beside
 from .picture_rows import with_pictures as with_pictures
@@ -114,6 +115,7 @@ from .search_data import check_names_judgements as check_names_judgements
 from .search_data import is_beir as is_beir
 from .search_data import read_search as read_search
 from .sentence import NO_WORD as NO_WORD
+from .sentence import Box as Box
 from .sentence import Clip as Clip
 from .sentence import Encoded as Encoded
 from .sentence import Layout as Layout

@@ -103,6 +103,28 @@ def sentence_beside(sentence: Sentence) -> Sentence:
     return replace(sentence, messages=messages_of(chat, sentence.origin), pictures=pictures)
 
 
+def asking(sentence: Sentence, text: str) -> Sentence:
+    """A prompt with the same pictures up to its first reply, in which the user says another text.
+
+    Args:
+        sentence: the prompt.
+        text: what stands in place of all that the user says.
+    """
+    bare = replace(sentence, text=text, places=(), links=(), words=None)
+    if sentence.messages is None:
+        return bare
+    chat, turns = chat_of(sentence.messages), list[dict[str, Any]]()
+    for turn in chat.turns:
+        if turn.get("role") == "assistant":
+            break
+        turns.append(dict(turn))
+    users = [turn for turn in turns if turn.get("role") == "user"]
+    for turn in users:
+        shows = [each for each in _parts(turn) if is_part(each)]
+        turn["content"] = [*shows, *[{"type": "text", "text": text}] * (turn is users[-1])]
+    return replace(bare, messages=messages_of(Chat(turns, chat.template), sentence.origin))
+
+
 def _parts(turn: Mapping[str, Any]) -> Sequence[Any]:
     content = turn.get("content")
     return content if isinstance(content, list) else []

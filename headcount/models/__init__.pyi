@@ -22,6 +22,7 @@ from .forward import Past as Past
 from .forward import Removal as Removal
 from .forward import last_logits as last_logits
 from .forward import mean_outputs as mean_outputs
+from .forward import mean_outputs_of as mean_outputs_of
 from .forward import running as running
 from .image_encoding import body_of as body_of
 from .image_encoding import encoder_of as encoder_of

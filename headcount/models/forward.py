@@ -1,10 +1,10 @@
 """Forward passes of causal models: heads heard or removed, and no logits that nobody reads."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from inspect import signature
-from typing import Any, final
+from typing import Any, TypeVar, final
 
 import torch
 from jaxtyping import Float, Int64
@@ -15,6 +15,7 @@ from headcount.core import Head, LayerId, Plan, added, spread
 from headcount.models.loaded import Loaded
 from headcount.tap import AttentionLayer, Listener, Returned, Tap, evaluating, input_device
 
+T = TypeVar("T")
 Outputs = Mapping[LayerId, Float[Tensor, "head dim"]]
 """A vector for every head."""
 
@@ -54,19 +55,37 @@ def last_logits(model: PreTrainedModel, number: int = 1) -> dict[str, Any]:
 
 def mean_outputs(loaded: Loaded, ids_BT: Int64[Tensor, "text token"]) -> Outputs:
     """The mean output of every head over all tokens of some texts of one length."""
+
+    def read(ids_T: Tensor) -> None:
+        loaded.model(input_ids=ids_T[None], use_cache=False, **last_logits(loaded.model))
+
+    return mean_outputs_of(loaded, read, [*ids_BT.to(input_device(loaded.model))], ids_BT.numel())
+
+
+def mean_outputs_of(
+    loaded: Loaded, read: Callable[[T], None], texts: Sequence[T], num_tokens: int
+) -> Outputs:
+    """The mean output of every head over all tokens of some texts.
+
+    Args:
+        loaded: the model.
+        read: lets the model read a text, without padding.
+        texts: the texts.
+        num_tokens: the number of their tokens.
+    """
     here, sums = dict[LayerId, Tensor](), dict[LayerId, Tensor]()
 
     def hear(layer: AttentionLayer, output_BQHD: Tensor) -> None:
         here[layer.layer_id] = output_BQHD.double().sum((0, 1))
 
-    def of_text(ids_T: Tensor) -> dict[LayerId, Tensor]:
-        loaded.model(input_ids=ids_T[None], use_cache=False, **last_logits(loaded.model))
+    def of_text(text: T) -> dict[LayerId, Tensor]:
+        read(text)
         return {**here}
 
     with running(loaded, returned=hear):
-        for found in spread(of_text, ids_BT.to(input_device(loaded.model)), "texts"):
+        for found in spread(of_text, texts, "texts"):
             sums = added(sums, found)
-    return {layer: sum_HD / ids_BT.numel() for layer, sum_HD in sums.items()}
+    return {layer: sum_HD / num_tokens for layer, sum_HD in sums.items()}
 
 
 @final

@@ -19,10 +19,13 @@ from .needles import Needles as Needles
 from .needles import pick as pick
 from .options import SHORTEST as SHORTEST
 from .options import SkillOptions as SkillOptions
+from .pictured_prompts import PicturedPrompt as PicturedPrompt
+from .pictured_prompts import PicturedPrompts as PicturedPrompts
 from .result import AnswerRow as AnswerRow
 from .result import NeedleRow as NeedleRow
 from .result import Overlap as Overlap
 from .result import OwnSkillRow as OwnSkillRow
+from .result import PlaceRow as PlaceRow
 from .result import RecallRow as RecallRow
 from .result import Scored as Scored
 from .result import SkillRow as SkillRow

@@ -17,7 +17,7 @@ class SkillsCommand(CorpusArguments, BesideCommand["skills.Skills"]):
     RESULT = skills.Skills
 
     texts: TextFiles = ()
-    """Files of texts to hide needles in; a sample of ours by default."""
+    """Files of texts to hide needles in, or prompts with pictures; a sample of ours by default."""
     how: Flat[SkillOptions] = field(default_factory=SkillOptions)
 
     @cached_property

@@ -33,6 +33,8 @@ def skills_notes(found: Skills) -> tuple[Note, ...]:
 
 def skills_document(found: Skills) -> Document:
     """The document of skills."""
+    if found.is_of_pictures:
+        return pictured_document(found)
     record = found.record
     first = " ".join(record.first) or "one more random token"
     return Document(
@@ -59,8 +61,69 @@ def skills_document(found: Skills) -> Document:
     )
 
 
+def pictured_document(found: Skills) -> Document:
+    """The document of skills on prompts with pictures."""
+    record = found.record
+    nulls = [
+        f"With the tokens of each picture in random places, no head is chosen in more than "
+        f"{percent(record.shuffled or 0.0)} of prompts."
+    ]
+    if record.elsewhere is not None:
+        nulls.append(
+            "For what other questions are about, no head has a picture retrieval of more than "
+            f"{record.elsewhere:z.2f}."
+        )
+    return Document(
+        "What the heads of a language model do with pictures",
+        (
+            Text(f"{record.model} {finds(found)}.", "lede"),
+            Text(
+                "Localization is a mean over prompts with pictures, and picture retrieval over "
+                "those whose question names a thing with a box. Intervals are Student's (95 %); "
+                f"each half has every second prompt. {' '.join(nulls)}"
+            ),
+            *_best(found),
+            *_without(found.recalls),
+            *_places(found),
+            *_overlaps(record.overlaps),
+        ),
+    )
+
+
+_LOOK = {
+    "random": "random others",
+    "all": "all heads",
+    "fixed": "the most frequent place, without looking",
+}
+
+
+def _places(found: Skills) -> Iterator[Block]:
+    """How often heads find the part of a picture that a question is about."""
+    if not found.places:
+        return
+    yield Heading("Which heads find what a question is about")
+    yield Text(
+        "Some heads look together: the largest of their summed weights on the picture, from the "
+        "token that the reply is predicted from, lies in the box or not. The best heads by each "
+        "score were chosen on the other half of the prompts. Intervals are Wilson's."
+    )
+    rows = (
+        (
+            _LOOK.get(row.by, f"best by {_words(row.by)}"),
+            str(row.heads or ""),
+            percent(row.found),
+            f"{percent(row.found_low)} to {percent(row.found_high)}",
+            str(row.cases),
+        )
+        for row in found.places
+    )
+    yield Table.of(("look", "heads", "found", "95 %", "questions"), rows, "Places that are found")
+
+
 def _without(recalls: Sequence[RecallRow]) -> tuple[Block, ...]:
     """What is answered without some heads."""
+    if not recalls:
+        return ()
     headers = ("asked", "removed", "heads", "replaced by", "right", "95 %", "share of the answer")
     rows = (
         (
@@ -76,12 +139,13 @@ def _without(recalls: Sequence[RecallRow]) -> tuple[Block, ...]:
         )
         for row in recalls
     )
+    cases = "prompts" if recalls[0].asked == "questions" else "needles and prompts"
     return (
         Heading("What the model can do without its best heads"),
         Text(
-            "The best heads by each score were chosen on the other half of the "
-            "needles and prompts. Removed heads output zero, or their mean over the "
-            "texts. Intervals are over needles and prompts (Wilson)."
+            f"The best heads by each score were chosen on the other half of the {cases}. Removed "
+            "heads output zero, or their mean over the texts. Intervals are over "
+            f"{cases} (Wilson)."
         ),
         *_sampled(recalls),
         Table.of(headers, rows),
@@ -137,7 +201,12 @@ def _in_other_words(found: Skills) -> Iterator[Block]:
     yield Table.of(headers, rows, "Needles in other words, by kind")
 
 
-_ASKED = {"needles": "needles", "answers": "needles in other words", "tasks": "few-shot prompts"}
+_ASKED = {
+    "needles": "needles",
+    "answers": "needles in other words",
+    "tasks": "few-shot prompts",
+    "questions": "questions about pictures",
+}
 WIDEST = 0.98
 """Half of the width of the widest 95 % interval of a share, times the root of the number."""
 
@@ -184,6 +253,8 @@ def _best(found: Skills) -> tuple[Block, ...]:
 
 def _overlaps(overlaps: Sequence[Overlap]) -> tuple[Block, ...]:
     """How many of the best heads every two scores share, as a matrix."""
+    if not overlaps:
+        return ()
     shared = {(each.one, each.other): each for each in overlaps}
     names = [each.one for each in overlaps if each.one == each.other]
     rows = [(_words(one), *(_shared(shared.get((one, other))) for other in names)) for one in names]
@@ -205,7 +276,7 @@ def _shared(overlap: Overlap | None) -> str:
 
 def _skills_headline(found: Skills) -> str:
     """What a model finds and does, for the opening of a page."""
-    return f"It {finds(found)}. {does(found.tasks)}"
+    return f"It {finds(found)}. {does(found.tasks) if found.tasks else ''}".strip()
 
 
 OPENING = 2
@@ -222,11 +293,23 @@ def best_heads(found: Skills) -> str:
 
 
 def finds(found: Skills) -> str:
-    """How many needles a model finds."""
+    """How many needles a model finds, or how many questions about pictures it answers."""
+    if found.is_of_pictures:
+        return _answers(found.recalls)
     dense = next(row for row in found.recalls if row.asked == "needles" and not row.heads)
     within = f"({percent(dense.exact_low)} to {percent(dense.exact_high)})"
     needles = amount(dense.cases, "needle")
     return f"finds {percent(dense.exact)} {within} of {needles}, facts hidden in long texts"
+
+
+def _answers(recalls: Sequence[RecallRow]) -> str:
+    """How many questions about pictures a model answers."""
+    for row in recalls:
+        if not row.heads:
+            within = f"({percent(row.exact_low)} to {percent(row.exact_high)})"
+            asked = amount(row.cases, "question")
+            return f"answers {percent(row.exact)} {within} of {asked} about pictures"
+    return "was asked about pictures without answers to compare its own with"
 
 
 def does(tasks: Sequence[TaskRow]) -> str:

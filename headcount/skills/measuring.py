@@ -11,10 +11,7 @@ from jaxtyping import Float
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from headcount.core import (
-    ChangedModelError,
-    PluginError,
     Progress,
-    UnsuitedError,
     amount,
     name_of,
     short_hash,
@@ -36,19 +33,22 @@ from headcount.skills.function_vectors import (
 from headcount.skills.indirect import fingerprint, indirect_needles
 from headcount.skills.needles import Needles
 from headcount.skills.options import SkillOptions
+from headcount.skills.pictured import pictured_skills
 from headcount.skills.removals import (
     Asked,
     Removals,
     Score,
     every_second,
     head_rows,
+    num_best,
     overlaps,
     own_rows,
+    own_scores,
     twice,
 )
 from headcount.skills.result import NeedleRow, RecallRow, Skills, SkillsRecord, TaskRow
 from headcount.skills.retrieval import ROWS, Retrieved, retrieve
-from headcount.skills.skill import SKILL_CLASSES, Skill, scored
+from headcount.skills.skill import SKILL_CLASSES, Skill
 from headcount.statistics import wilson_interval
 from headcount.vocabulary import SKILLS
 
@@ -56,8 +56,6 @@ LENGTH, TEXTS = 60, 16
 """Number of tokens and of texts of repeated random tokens."""
 WINDOWS = 16
 """Largest number of texts over which the outputs of removed heads are averaged."""
-SHARE = 0.05
-"""Share of a model's heads that are called the best ones."""
 DONE = 0.5
 """Share of right answers above which a few-shot task is done."""
 
@@ -75,7 +73,7 @@ def skills(
 
     Args:
         loaded: a causal language model, as `load` gives it, or a plain one.
-        texts: what needles are hidden in.
+        texts: what needles are hidden in; or prompts with pictures, which are asked themselves.
         options: which needles and tasks, and how many heads are removed.
         tokenizer: tokenizer of a plain model.
         progress: called with the number of needles and prompts done.
@@ -91,6 +89,8 @@ def skills(
     loaded, options, begun = as_loaded(loaded, tokenizer), options or SkillOptions(), time.time()
     check_is_causal(loaded)
     options.check(len(loaded.heads))
+    if texts.has_pictures:
+        return pictured_skills(loaded, texts, options, progress, own)
     asked = Needles(loaded, [each.text for each in texts], options)
     tasks = read_tasks(options.tasks)
     prompts = Prompts(loaded, tasks, options)
@@ -106,7 +106,9 @@ def skills(
     kinds = (*map(SKILL_CLASSES.find, (*named, *own)),)
     recalls = (*_recalls(loaded, asked, needles, inferred, done, patterns[0], options, progress),)
     signed = signature(loaded, texts.sha256(), **_signed(options, tasks, tokens, kinds))
-    others, failed = _own(kinds, loaded, texts, options.seed)  # last, since they may change it
+    others, failed = own_scores(
+        kinds, loaded, texts, options.seed
+    )  # last, since they may change it
     record = SkillsRecord(
         signature=signed,
         warnings=(*chain(*(each.warnings() for each in measured)), *failed),
@@ -116,16 +118,11 @@ def skills(
         first=tokens.start,
         own=tuple(each.entry() for each in kinds if each.name in {one.name for one in others}),
         null=inferred.null,
-        overlaps=tuple(overlaps(loaded.heads, (*scores, *others), _best(loaded))),
+        overlaps=tuple(overlaps(loaded.heads, (*scores, *others), num_best(loaded))),
     )
     rows, extra = head_rows(loaded.heads, scores), own_rows(loaded.heads, others)
     found = (*needles.rows(),), done.rows, (*inferred.rows(),)
     return Skills(record, (*rows,), recalls, *found, (*extra,))
-
-
-def _best(loaded: Loaded) -> int:
-    """How many heads are called the best ones."""
-    return max(1, round(SHARE * len(loaded.heads)))
 
 
 def _recalls(
@@ -145,27 +142,8 @@ def _recalls(
     for each in (needles.asked, *inferred.asked, *done.asked):
         others = [one for one in both if one is not each.score]
         beside = [copying] if each in done.asked else others
-        removals = Removals(loaded, each, beside, options, means, _best(loaded))
+        removals = Removals(loaded, each, beside, options, means, num_best(loaded))
         yield from removals.rows(partial(progress, f"{each.name} without heads"))
-
-
-def _own(
-    kinds: Sequence[type[Skill]], loaded: Loaded, texts: Corpus, seed: int
-) -> tuple[list[Score], list[str]]:
-    """The scores by skills of plug-ins, and a sentence for each that fails."""
-    found, failed = list[Score](), list[str]()
-    for number, kind in enumerate(kinds, start=1):
-        try:
-            value_NH = scored(kind, loaded, texts, seed)
-        except ChangedModelError as error:
-            failed += error.sentences(left.name for left in kinds[number:])
-            break
-        except (PluginError, UnsuitedError) as error:
-            failed.append(str(error))
-        else:
-            least = -np.inf if kind.has_signs else 0.0
-            found.append(Score(kind.name, value_NH, every_second(len(value_NH)), least, np.inf))
-    return found, failed
 
 
 def _patterns(loaded: Loaded, tokens: RepeatedTokens, progress: Progress) -> list[Score]:

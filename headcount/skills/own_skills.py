@@ -13,11 +13,14 @@ from headcount.models import Loaded
 from headcount.skills.answers import Inferred
 from headcount.skills.function_vectors import Prompts, read_tasks
 from headcount.skills.indirect import INDIRECT, Indirect, indirect_needles
+from headcount.skills.localization import localize
 from headcount.skills.measuring import LENGTH, TEXTS, FewShot, Found
 from headcount.skills.needles import Hay, Needles
 from headcount.skills.options import SkillOptions
+from headcount.skills.picture_retrieval import retrieve_places
+from headcount.skills.pictured_prompts import PicturedPrompts
 from headcount.skills.skill import Skill
-from headcount.vocabulary import SKILLS, SkillEntry
+from headcount.vocabulary import PICTURE_SKILLS, SKILLS, SkillEntry
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class OwnSkill(Skill):
     @classmethod
     def entry(cls) -> SkillEntry:
         """What tables and pages call it."""
-        return SKILLS[cls.name]
+        return {**SKILLS, **PICTURE_SKILLS}[cls.name]
 
     def asked(self, seed: int) -> SkillOptions:
         """The options, with a seed."""
@@ -98,3 +101,26 @@ class PreviousToken(Induction):
     """Cases are texts of repeated random tokens."""
 
     name = "previous_token"
+
+
+class Localization(OwnSkill):
+    """Cases are prompts with pictures."""
+
+    name = "localization"
+
+    def scores(  # noqa: D102
+        self, loaded: Loaded, texts: Corpus, seed: int
+    ) -> Float[np.ndarray, "case head"]:
+        return localize(PicturedPrompts(loaded, texts), loaded.heads, seed).chosen_NH
+
+
+class PictureRetrieval(OwnSkill):
+    """Cases are prompts that ask about a part of a picture."""
+
+    name = "picture_retrieval"
+
+    def scores(  # noqa: D102
+        self, loaded: Loaded, texts: Corpus, seed: int
+    ) -> Float[np.ndarray, "case head"]:
+        found_NH = retrieve_places(PicturedPrompts(loaded, texts)).score_NH
+        return found_NH.reshape(-1, len(loaded.heads))

@@ -18,12 +18,26 @@ from typing import final
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from headcount.core import Heads, Steps, falling, paced, spread
+from headcount.core import (
+    ChangedModelError,
+    Heads,
+    PluginError,
+    Steps,
+    UnsuitedError,
+    falling,
+    paced,
+    spread,
+)
+from headcount.corpora import Corpus
 from headcount.measures import interval
 from headcount.models import Loaded, Outputs, Removal
 from headcount.skills.options import SkillOptions
 from headcount.skills.result import Overlap, OwnSkillRow, RecallRow, SkillRow
+from headcount.skills.skill import Skill, scored
 from headcount.statistics import wilson_interval
+
+SHARE = 0.05
+"""Share of a model's heads that are called the best ones."""
 
 
 @final
@@ -71,6 +85,11 @@ def _mean(value_NH: Float[np.ndarray, "run head"]) -> Float[np.ndarray, " head"]
     return value_NH.mean(0) if len(value_NH) else np.full(value_NH.shape[1], np.nan)
 
 
+def num_best(loaded: Loaded) -> int:
+    """How many heads of a model are called the best ones."""
+    return max(1, round(SHARE * len(loaded.heads)))
+
+
 def best(score_H: Float[np.ndarray, " head"], num: int) -> Int[np.ndarray, " best"]:
     """Numbers of the heads with the largest scores; the first of equal ones."""
     return falling(score_H)[:num]
@@ -98,6 +117,25 @@ def own_rows(heads: Heads, scores: Sequence[Score]) -> Iterator[OwnSkillRow]:
 _ENDS = ("", "_low", "_high", "_first", "_second")
 
 
+def own_scores(
+    kinds: Sequence[type[Skill]], loaded: Loaded, texts: Corpus, seed: int
+) -> tuple[list[Score], list[str]]:
+    """The scores by skills of plug-ins, and a sentence for each that fails."""
+    found, failed = list[Score](), list[str]()
+    for number, kind in enumerate(kinds, start=1):
+        try:
+            value_NH = scored(kind, loaded, texts, seed)
+        except ChangedModelError as error:
+            failed += error.sentences(left.name for left in kinds[number:])
+            break
+        except (PluginError, UnsuitedError) as error:
+            failed.append(str(error))
+        else:
+            least = -np.inf if kind.has_signs else 0.0
+            found.append(Score(kind.name, value_NH, every_second(len(value_NH)), least, np.inf))
+    return found, failed
+
+
 def overlaps(heads: Heads, scores: Sequence[Score], num: int) -> Iterator[Overlap]:
     """How many of the best heads every two scores share, and two halves of each score."""
     known = [score for score in scores if score.is_known]
@@ -119,7 +157,7 @@ class Asked:
     """Cases of one kind, and how well they are answered."""
 
     name: str
-    """What is asked: `needles`, `answers` or `tasks`."""
+    """What is asked: `needles`, `answers`, `tasks` or `questions`."""
     score: Score
     """The score that chooses heads for these cases."""
     dense_NR: Float[np.ndarray, "case 2"]
@@ -128,6 +166,8 @@ class Asked:
     """Which cases are in the second half."""
     answers: Callable[[Sequence[int], Removal], Float[np.ndarray, "case 2"]]
     """The same of some cases with some heads removed."""
+    others: Sequence[Score] = ()
+    """Other scores on the same cases, which choose heads on the other half, too."""
 
 
 @final
@@ -141,6 +181,7 @@ class Removals:
         options: which numbers of heads are removed, and what takes their place.
         means: mean outputs of all heads; None if none is to be replaced by its mean.
         num_best: number of heads that are called the best ones.
+        sizes: how many heads are removed; what the options say, or the default, if empty.
     """
 
     def __init__(
@@ -151,11 +192,13 @@ class Removals:
         options: SkillOptions,
         means: Outputs | None,
         num_best: int,
+        sizes: Sequence[int] = (),
     ) -> None:
         self._loaded, self._heads, self._asked, self._means = loaded, [*loaded.heads], asked, means
         self._others = [each for each in others if each.is_known]
         self._options = options
-        self._sizes = options.removed or tuple(dict.fromkeys((min(5, num_best), num_best)))
+        usual = tuple(dict.fromkeys((min(5, num_best), num_best)))
+        self._sizes = tuple(sizes) or options.removed or usual
 
     def rows(self, steps: Steps) -> Iterator[RecallRow]:
         """A row for all heads, and for each set of removed ones."""
@@ -176,9 +219,10 @@ class Removals:
         """The sets of heads of a size."""
         whole = len(self._heads)
         ranked = {each.name: (each.best(whole),) * 2 for each in self._others}
-        if self._asked.score.is_known:
-            first_H, second_H = self._asked.score.halves
-            ranked[self._asked.score.name] = (best(second_H, whole), best(first_H, whole))
+        for each in (self._asked.score, *self._asked.others):
+            if each.is_known:
+                first_H, second_H = each.halves
+                ranked[each.name] = (best(second_H, whole), best(first_H, whole))
         left = round(self._options.apart * whole)
         found = dict[str, Chosen]()
         for name, own in ranked.items():

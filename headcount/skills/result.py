@@ -65,7 +65,7 @@ class SkillRow:
 @final
 @dataclass(frozen=True)
 class OwnSkillRow:
-    """The score of one head by a skill of a plug-in: numbers as in `SkillRow`."""
+    """The score of one head by a skill on pictures or of a plug-in: numbers as in `SkillRow`."""
 
     head: str
     """Name of the head."""
@@ -122,7 +122,8 @@ class RecallRow:
     """How often a model is right without some heads."""
 
     asked: str
-    """What it was asked: `needles`, `answers` (needles in other words) or `tasks`."""
+    """What it was asked: `needles`, `answers` (needles in other words), `tasks`, or `questions`
+    about pictures."""
     removed: str
     """Which heads are removed: `none`, the best ones by a score, or `random` ones."""
     heads: int
@@ -208,6 +209,30 @@ class AnswerRow:
 
 @final
 @dataclass(frozen=True)
+class PlaceRow:
+    """How often some heads together find the part of a picture that a question is about.
+
+    That is, the largest of their summed weights on a picture's tokens, from the token that the
+    reply is predicted from, lies on a token of that part.
+    """
+
+    by: str
+    """Which heads look: the best ones by a score, `random` ones, `all`; or the token that is right
+    most often, without looking, `fixed`."""
+    heads: int
+    """Number of heads."""
+    found: float
+    """Share of questions."""
+    found_low: float
+    """Lower end of the 95 % interval (Wilson)."""
+    found_high: float
+    """Upper end."""
+    cases: int
+    """Number of questions."""
+
+
+@final
+@dataclass(frozen=True)
 class Overlap:
     """How many heads two sets of best heads share."""
 
@@ -236,10 +261,16 @@ class SkillsRecord(ModelRecord):
     first: tuple[str, ...]
     """Tokens in front of repeated random tokens; none if one more random token stands there."""
     own: tuple[SkillEntry, ...] = field(default=(), metadata={"omitted": True})
-    """The words of the skills of plug-ins."""
+    """The words of the skills on pictures and of those of plug-ins."""
     null: float | None = omitted(None)
     """Largest mean score of a head by `answers` if another stretch of the text takes the needle's
     place; None if it was not measured."""
+    shuffled: float | None = omitted(None)
+    """Largest mean score of a head by `localization` if the tokens of pictures change places; None
+    if it was not measured."""
+    elsewhere: float | None = omitted(None)
+    """Largest mean score of a head by `picture_retrieval` for what other prompts ask about; None if
+    it was not measured."""
     overlaps: tuple[Overlap, ...]
     """What the best heads of every two scores have in common, and those of two halves of each,
     an upper limit for the others."""
@@ -264,7 +295,16 @@ class Skills(Result[SkillsRecord]):
     answers: tuple[AnswerRow, ...] = table("answers.parquet", "needles in other words", default=())
     """A row for each needle that was asked in other words."""
     own: tuple[OwnSkillRow, ...] = table("own_skills.parquet", "skills of plug-ins", default=())
-    """A row for each head and each skill of a plug-in."""
+    """A row for each head and each skill on pictures or of a plug-in."""
+    places: tuple[PlaceRow, ...] = table(
+        "places.parquet", "which heads find what questions about pictures name", default=()
+    )
+    """A row for each set of heads that look together."""
+
+    @property
+    def is_of_pictures(self) -> bool:
+        """Whether prompts with pictures were asked, and no needles."""
+        return self.record.shuffled is not None
 
     @property
     def skills(self) -> Mapping[str, SkillEntry]:

@@ -19,7 +19,7 @@ from jaxtyping import Float
 from headcount import models
 from headcount.core import OURS, PluginError, Registry, UnsuitedError, amount, guarded
 from headcount.corpora import Corpus
-from headcount.vocabulary import SKILLS, SkillEntry
+from headcount.vocabulary import PICTURE_SKILLS, SKILLS, SkillEntry
 
 FEWEST_CASES = 4
 """Least number of cases of a skill, two for each half."""
@@ -71,9 +71,12 @@ SKILL_CLASSES: Registry[type[Skill]] = Registry(
         "induction": "headcount.skills.own_skills:Induction",
         "duplicate_token": "headcount.skills.own_skills:DuplicateToken",
         "previous_token": "headcount.skills.own_skills:PreviousToken",
+        "localization": "headcount.skills.own_skills:Localization",
+        "picture_retrieval": "headcount.skills.own_skills:PictureRetrieval",
     },
 )
-"""Every skill by name; the words of those of headcount are in `vocabulary.SKILLS`."""
+"""Every skill by name; the words of those of headcount are in `vocabulary.SKILLS`, and of those on
+prompts with pictures in `vocabulary.PICTURE_SKILLS`."""
 
 
 def scored(
@@ -86,7 +89,7 @@ def scored(
         UnsuitedError: if the model leaves too few cases.
     """
     origin = SKILL_CLASSES.origin(given)
-    if origin != OURS and given.name in SKILLS:
+    if origin != OURS and given.name in {**SKILLS, **PICTURE_SKILLS}:
         raise PluginError(
             f"Expected a new name for a skill of the plug-in {origin}, got {given.name}, which "
             "headcount has. Choose another name."

@@ -28,6 +28,7 @@ from .roles import RoleEntry as RoleEntry
 from .roles import Thresholds as Thresholds
 from .roles import abbreviated as abbreviated
 from .roles import roles_named as roles_named
+from .skills import PICTURE_SKILLS as PICTURE_SKILLS
 from .skills import SKILLS as SKILLS
 from .skills import SkillEntry as SkillEntry
 from .traits import FRAME_TRAITS as FRAME_TRAITS

@@ -98,3 +98,28 @@ SKILLS: Mapping[str, SkillEntry] = {
     )
 }
 """Every skill, in the order of tables."""
+
+PICTURE_SKILLS: Mapping[str, SkillEntry] = {
+    each.key: each
+    for each in (
+        SkillEntry(
+            "localization",
+            0.5,
+            "looks at one place of the picture in {} of prompts",
+            "share of prompts in which the head, from the token that the reply is predicted from, "
+            "is among those that look most at one connected part of the picture",
+            "Kang et al., 2025, arXiv:2503.06287, who take the best three; here half of the "
+            "prompts",
+        ),
+        SkillEntry(
+            "picture_retrieval",
+            0.1,
+            "gives {} more of its weight to what a question is about than without the question",
+            "weight from the words of a question on the part of the picture that it is about, "
+            'more than if "N/A" stands in its place',
+            "Li et al., 2026, arXiv:2605.27243, who take the best 5 %; here 0.1",
+            has_signs=True,
+        ),
+    )
+}
+"""Skills on prompts with pictures, in the order of tables."""

@@ -48,11 +48,12 @@ def pictures(folder: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def planted(rows: list[dict[str, Any]]) -> Loaded:
+def planted(rows: list[dict[str, Any]], num_heads: int = 3) -> Loaded:
     """A LLaVA of which two heads of the first layer are set, by what the layer reads."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
         sizes: dict[str, Any] = tiny.SIZES | {"hidden_size": 48, "num_hidden_layers": 1}
+        sizes |= {"num_attention_heads": num_heads, "num_key_value_heads": num_heads}
         seen: dict[str, Any] = tiny.SEEN | {"hidden_size": 32}
         rope = {"rope_type": "default", "rope_theta": 1e12}
         config = hf.LlavaConfig(

@@ -18,7 +18,7 @@ from headcount.importance.options import OWN_COLUMNS
 from headcount.importance.page import WORTH_NOTES
 from headcount.reporting import bibliography, citing, entries_of
 from headcount.results import claim
-from headcount.vocabulary import ROLES, SKILLS
+from headcount.vocabulary import PICTURE_SKILLS, ROLES, SKILLS
 from tests.commanding import headcount
 from tests.skills.test_page import made_skills
 
@@ -29,7 +29,7 @@ GALLERY = Path(__file__).parents[2] / "docs" / "gallery"
 def sources() -> Iterator[str]:
     """Every source of our own roles, columns, effects, skills and notes."""
     kinds: tuple[Any, ...] = (ROLES.values(), OWN_COLUMNS, SKILLS.values(), NOTES, WORTH_NOTES)
-    yield from (each.source for kind in kinds for each in kind)
+    yield from (each.source for kind in (*kinds, PICTURE_SKILLS.values()) for each in kind)
     yield from (EFFECTS[name].source for name in EFFECTS.own)
 
 

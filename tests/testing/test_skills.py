@@ -9,7 +9,7 @@ from headcount.skills import SKILL_CLASSES, SkillOptions
 from headcount.skills.own_skills import FunctionVector, Retrieval
 from headcount.testing import Checked, Outcome, check_skill, parametrize
 from headcount.testing.skill_checks import copier
-from headcount.vocabulary import SKILLS
+from headcount.vocabulary import PICTURE_SKILLS, SKILLS
 
 TEXTS = ["The old garden was full of people and dogs .", "She reads a book by the river ."] * 20
 FEW = SkillOptions(kinds=("city",), lengths=(100,), prompts=4)
@@ -18,8 +18,9 @@ COPYING = [f"dec.{1 + bit // 4}.{bit % 4}" for bit in range(10)]
 
 
 def test_the_registry_has_all_of_ours() -> None:
-    assert [*SKILL_CLASSES.own] == [*SKILLS]
-    assert [SKILL_CLASSES[name].entry() for name in SKILLS] == [*SKILLS.values()]
+    every = {**SKILLS, **PICTURE_SKILLS}
+    assert [*SKILL_CLASSES.own] == [*every]
+    assert [SKILL_CLASSES[name].entry() for name in every] == [*every.values()]
 
 
 @pytest.mark.slow

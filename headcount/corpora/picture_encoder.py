@@ -321,13 +321,16 @@ def _size(shown: Shown, origin: str) -> tuple[int, int]:
     try:
         with warnings.catch_warnings(), Image.open(shown.path) as opened:
             warnings.simplefilter("ignore")  # about large ones, which are refused below
-            (width, height), turned = opened.size, opened.getexif().get(_ORIENTATION, 1) > 4
+            width, height = opened.size
+            if width * height > PIXELS:
+                raise _too_large(origin, f"{width:,} x {height:,}", shown.path)
+            turned = opened.getexif().get(_ORIENTATION, 1) > 4  # which may read all pixels
+    except CorpusError:
+        raise
     except Image.DecompressionBombError as error:
         raise _too_large(origin, "more", shown.path) from error
     except Exception as error:  # damaged files raise errors of many kinds
         refuse_picture(shown.path, error)
-    if width * height > PIXELS:
-        raise _too_large(origin, f"{width:,} x {height:,}", shown.path)
     return (height, width) if turned else (width, height)
 
 

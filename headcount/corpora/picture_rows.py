@@ -226,7 +226,8 @@ def _near(cell: Any, folder: Path, name: object = "") -> Any:
 def are_places(cell: object) -> bool:
     """Whether a field of a row that nobody named looks like relations to places."""
     items = cell if isinstance(cell, list | tuple) else ()
-    return any(isinstance(each, Mapping) and {"boxes", "bbox"} & {*each} for each in items)
+    names = {"boxes", "bbox", "phrase"}
+    return any(isinstance(each, Mapping) and names & {*each} for each in items)
 
 
 def places_of(cell: object, origin: str, num_pictures: int) -> tuple[Place, ...]:

@@ -14,6 +14,7 @@ from typing import Any, Literal, final
 from headcount.core import CorpusError, InputError, is_unicode
 from headcount.corpora.lines import USUAL, HowRead
 from headcount.corpora.messages import CHAT_NAMES, PLAIN_NAMES, Chat, messages_of, text_of
+from headcount.corpora.pictures import picture_of
 from headcount.corpora.sentence import Sentence
 
 Columns = Mapping[str, str | int]
@@ -70,6 +71,8 @@ class Column:
     """More names to try, by the name that the column of the first role has."""
     may_be_chat: bool = False
     """Whether a cell may be a list of messages, which is kept as JSON."""
+    are_pictures: bool = False
+    """Whether cells are pictures, one or a list each, or nothing."""
     kind: type = object
     """Type by which a cell of a sentence that nobody named is recognized."""
 
@@ -101,6 +104,10 @@ class Column:
         """
         if self.is_chat(cell):
             return (messages_of(cell, origin),)
+        if self.are_pictures:
+            cells = cell if isinstance(cell, list | tuple) else (cell,)
+            found = (picture_of(each) for each in cells if each is not None and each == each)
+            return tuple(map(str, found)) or ("",)
         if self.lists != "refused":
             if isinstance(cell, list | tuple):
                 if not cell:

@@ -15,7 +15,8 @@ Rows of a multiple choice: the tokens that a causal model reads for each choice.
 A choice is read after its prompt and one space. The context of an example is the tokens that its
 prompt alone begins with and that all its choices share; the tokens after it are the choice's. The
 last one is predicted and need not be read, so that choices of one token share the row that ends
-with the context.
+with the context. A prompt with pictures, or one that is a chat, is written by the chat template of
+a model that reads pictures, with the choice as the reply.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,6 +38,7 @@ from headcount.tasks.batch import Answers, Losses, TaskBatch, pad_id, padded, te
 from headcount.tasks.classification import ClassTask
 from headcount.tasks.metrics import IGNORED
 from headcount.tasks.options import LikelihoodPer
+from headcount.tasks.pictured import Pictured
 from headcount.tasks.task import Distils
 
 
@@ -83,6 +85,29 @@ def choice_rows(loaded: Loaded, table: Table) -> list[ChoiceRows]:
     ]
 
 
+def pictured_rows(pictured: Pictured, table: Table) -> list[ChoiceRows]:
+    """The rows of every example whose prompt has pictures, with each choice as the reply.
+
+    Raises:
+        CorpusError: as `choice_rows`, and for a prompt that is too long with its pictures.
+    """
+    wholes = iter(pair.source for pair in pictured.encoder.encode(pictured.sentences))
+    found = list[ChoiceRows]()
+    for choices, origin in zip(table.lists["choices"], table.origins, strict=True):
+        _check_number(choices, origin)
+        its = [next(wholes) for _ in choices]
+        prompt = _cut(its[0], _reply(its[0]).start)
+        found.append(_rows(prompt, [_cut(each, _reply(each).stop) for each in its], None, origin))
+    return found
+
+
+def _reply(encoded: Encoded) -> range:
+    """Places of the tokens of the last reply."""
+    says = [role == "assistant" for role in encoded.roles or ()]
+    stop = len(says) - says[::-1].index(True)
+    return range(stop - sum(1 for _ in takewhile(bool, reversed(says[:stop]))), stop)
+
+
 def answers(table: Table) -> list[int]:
     """Number of the right choice of every example.
 
@@ -122,19 +147,27 @@ def _whole(table: Table) -> Iterator[Sentence]:
     for prompt, choices, origin in zip(
         table["prompt"], table.lists["choices"], table.origins, strict=True
     ):
-        if len(choices) < 2:
-            raise CorpusError(
-                f"{origin}: expected at least two choices, got {len(choices)}. Complete or remove "
-                "the line."
-            )
+        _check_number(choices, origin)
         for choice in choices:
             yield Sentence(f"{prompt} {choice}", origin=origin)
+
+
+def _check_number(choices: Sequence[str], origin: str) -> None:
+    if len(choices) < 2:
+        raise CorpusError(
+            f"{origin}: expected at least two choices, got {len(choices)}. Complete or remove "
+            "the line."
+        )
 
 
 def _without_end(encoded: Encoded) -> Encoded:
     """The tokens up to the last one that is no special token, since what follows is not asked."""
     ends = sum(1 for _ in takewhile(bool, reversed(encoded.is_special)))
-    keep = len(encoded.ids) - ends
+    return _cut(encoded, len(encoded.ids) - ends)
+
+
+def _cut(encoded: Encoded, keep: int) -> Encoded:
+    """The first tokens."""
     return replace(
         encoded,
         ids=encoded.ids[:keep],
@@ -185,16 +218,18 @@ class Choice(ClassTask):
 
     Args:
         loaded: a decoder with its tokenizer.
-        data: files, or `{"prompt": [...], "choices": [[...]], "answer": [...]}`.
-        columns: `{"prompt": NAME, "choices": NAME, "answer": NAME}`. Answers are numbers of choices
-            from 0, or their texts.
+        data: files, or `{"prompt": [...], "choices": [[...]], "answer": [...]}`, and `"image"` with
+            a picture each, or a list of them, for a model that reads pictures. A prompt may be a
+            list of messages for such a model.
+        columns: `{"prompt": NAME, "choices": NAME, "answer": NAME, "image": NAME}`. Answers are
+            numbers of choices from 0, or their texts.
         likelihood_per: what the log-likelihoods of choices are compared by: a whole `choice`, or
             the mean for each `token` or `character` of it.
         limit: largest number of examples.
     """
 
     name: ClassVar[str] = "choice"
-    by_example: ClassVar[tuple[str, ...]] = ("gold_N", "_examples", "_lengths")
+    by_example: ClassVar[tuple[str, ...]] = ("gold_N", "_examples", "_lengths", "_sentences")
     distils: Distils | None  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def __init__(
@@ -209,8 +244,16 @@ class Choice(ClassTask):
         self.metric, self.higher_is_better = "accuracy", True
         table = self.read(loaded, data, columns, limit)
         self._per = None if likelihood_per == "choice" else likelihood_per
-        self.sha256 = table.sha256_with(likelihood_per=self._per)
-        self._examples = choice_rows(loaded, table)
+        self._pictured = Pictured.choices(loaded, table)
+        beside = self._pictured
+        signed = None if beside is None else beside.signed
+        if beside is None:
+            table.columns.pop("image", None)  # of which all are empty
+        self.sha256 = table.sha256_with(likelihood_per=self._per, pictures=signed)
+        self._examples = (
+            choice_rows(loaded, table) if beside is None else pictured_rows(beside, table)
+        )
+        self._sentences = _sentences_of(self._examples, beside)
         self.gold_N = np.array(answers(table))
         texts = table.lists["choices"]
         self._lengths = {
@@ -245,6 +288,9 @@ class Choice(ClassTask):
         """A batch of examples with the rows of each, one example after the other."""
         examples = [self._examples[index] for index in index_E]
         inputs = text_inputs([row for each in examples for row in each.rows], self._pad_id)
+        if self._pictured is not None:
+            beside = [each for index in index_E for each in self._sentences[index]]
+            inputs = self._pictured.inputs(beside, inputs)
         labels = {
             "class": torch.from_numpy(self.gold_N[index_E]),
             "row": padded([each.row_of for each in examples], -1),
@@ -288,6 +334,18 @@ class Choice(ClassTask):
             tokens = self._examples[index].tokens
             flat += [*tokens, *[[]] * (count - len(tokens))]
         return padded(flat, IGNORED).unflatten(0, (len(index_E), count))
+
+
+def _sentences_of(examples: Sequence[ChoiceRows], beside: Pictured | None) -> list[list[Sentence]]:
+    """The prompt with pictures of each row of every example; none without pictures."""
+    if beside is None:
+        return [[] for _ in examples]
+    rest = iter(beside.sentences)
+    of_choices = [[next(rest) for _ in each.row_of] for each in examples]
+    return [
+        [sentences[each.row_of.index(row)] for row in range(len(each.rows))]
+        for each, sentences in zip(examples, of_choices, strict=True)
+    ]
 
 
 def asked_logits(

@@ -172,9 +172,10 @@ COLUMNS: Mapping[str, ColumnSpec] = {
     },
     CAUSAL: {"text": Column(TEXT_NAMES, may_be_chat=True)},
     "choice": {
-        "prompt": Column(("prompt", "question", "query", "ctx", "context")),
+        "prompt": Column(("prompt", "question", "query", "ctx", "context"), may_be_chat=True),
         "choices": Column(("choices", "options", "endings"), lists="parts"),
         "answer": Column(("answer", "label", "gold", "answer_index")),
+        "image": Column(("images",), needed=False, lists="alternatives", are_pictures=True),
     },
     "masked-lm": {"text": _TEXT},
     "similarity": {

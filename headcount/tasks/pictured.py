@@ -8,7 +8,15 @@ import torch
 from torch import Tensor
 
 from headcount.core import ModelError, short_hash
-from headcount.corpora import PictureEncoder, Sentence, Table, sentence_beside
+from headcount.corpora import (
+    Chat,
+    PictureEncoder,
+    Sentence,
+    Table,
+    chat_of,
+    sentence_beside,
+    with_pictures,
+)
 from headcount.models import Loaded, picture_encoder, reads_pictures
 from headcount.tap import evaluating, input_device
 
@@ -37,6 +45,36 @@ class Pictured:
         found = cls(picture_encoder(loaded), sentences)
         first = next(each for each in sentences if each.pictures)
         found.check_is_causal(loaded, first)
+        return found
+
+    @classmethod
+    def choices(cls, loaded: Loaded, table: Table) -> "Pictured | None":
+        """Prompts, each with every choice as its reply; None if there are no chats and pictures.
+
+        Raises:
+            CorpusError: for a picture that can't be used.
+            ModelError: if the model reads no pictures or has no processor, or a token of it sees
+                later ones.
+        """
+        given = table.lists.get("image", [()] * len(table))
+        pictures = [[each for each in its if each] for its in given]
+        if not table.chats and not any(pictures):
+            return None
+        rows = zip(
+            table["prompt"],
+            table.lists["choices"],
+            pictures,
+            table.origins,
+            range(len(table)),
+            strict=True,
+        )
+        sentences = [
+            with_pictures(_replied(prompt, choice, number in table.chats), its, origin)
+            for prompt, choices, its, origin, number in rows
+            for choice in choices
+        ]
+        found = cls(picture_encoder(loaded), sentences)
+        found.check_is_causal(loaded, sentences[0])
         return found
 
     @property
@@ -71,3 +109,10 @@ class Pictured:
                 f"those before it, got {loaded.name}, whose prompts see all of themselves. "
                 "`analyze` works."
             )
+
+
+def _replied(prompt: str, choice: str, is_chat: bool) -> Chat:
+    """A prompt with a choice as the model's reply."""
+    user: list[Any] = [{"role": "user", "content": prompt}]
+    chat = chat_of(prompt) if is_chat else Chat(user)
+    return Chat([*chat.turns, {"role": "assistant", "content": choice}], chat.template)

@@ -134,6 +134,8 @@ def test_bad_rows_are_refused_with_their_place(llava: Loaded, tmp_path: Path) ->
     for name, size in (("large", (10_000, 6_000)), ("huge", (20_000, 20_000))):
         Image.new("1", size).save(tmp_path / f"{name}.png")
     (tmp_path / "none.png").write_bytes(b"nothing")
+    large = (tmp_path / "large.png").read_bytes()
+    (tmp_path / "cut.png").write_bytes(large[: len(large) // 2])
     box = {"name": "subject", "phrase": "the cat", "boxes": [[2, 2, 9, 9]]}
     own = {"image": path}
     cases: list[tuple[dict[str, Any], str]] = [
@@ -145,9 +147,11 @@ def test_bad_rows_are_refused_with_their_place(llava: Loaded, tmp_path: Path) ->
         (_with({"image": str(tmp_path / "missing.png")}), "missing.png: expected an image"),
         (_with({"image": str(tmp_path / "none.png")}), "none.png: expected an image"),
         (_with({"image": str(tmp_path / "large.png")}), "row 1: .*got 10,000 x 6,000: .*smaller"),
+        (_with({"image": str(tmp_path / "cut.png")}), "row 1: .*got 10,000 x 6,000: .*smaller"),
         (_with({"image": str(tmp_path / "huge.png")}), "row 1: .*pixels, got more: .*huge.png"),
         (_with(own, links=[box | {"boxes": [[2, 2, 21, 9]]}]), "row 1: .*inside .* 20 x 10 pixels"),
         (_with(own, links=[box | {"boxes": [[9, 2, 2, 9]]}]), "row 1: expected links such as"),
+        (_with(own, links=[{"phrase": "the cat"}]), "row 1: expected links such as .*phrase"),
         (_with(own, links=[{"boxes": [[2, 2, 9, 9]]}]), "row 1: expected links such as .* Fix"),
         (_with(own, links=[box | {"phrase": "the dog"}]), "row 1: expected the phrase of a box"),
         (_with(own, links=[box | {"picture": 1}]), "row 1: expected links .* of one of 1 picture"),

@@ -66,6 +66,7 @@ from headcount.models import (
     Loaded,
     as_loaded,
     random_copy,
+    reader_of,
     unchanged,
     versions,
 )
@@ -87,7 +88,8 @@ def analyze(
     Under torchrun every process measures its share of the batches; all return the same numbers.
 
     Args:
-        model: the result of `load`, or a plain model together with its tokenizer.
+        model: the result of `load`, or a plain model together with its tokenizer. Of a model of
+            texts and pictures that is given images alone, the vision tower is analysed.
         corpus: what to measure on; if it has sources only, an encoder-decoder translates them.
         options: how to run.
         out: the folder of the run. The sums so far are kept in `out/state`, and a run that finds
@@ -103,7 +105,8 @@ def analyze(
         ModelError: if the model's attention can't be observed, or is not finite.
     """
     check_is_corpus(corpus)
-    loaded, folder = as_loaded(model, tokenizer), None if out is None else Path(out)
+    loaded = reader_of(as_loaded(model, tokenizer), corpus)
+    folder = None if out is None else Path(out)
     others = [TRAIT_CLASSES.find(each) for each in traits]
     others = [each for each in others if each.name not in TRAIT_CLASSES.own]  # ours are measured
     given = Given(corpus, (*map(REGISTRY.find, measures),), (*others,))

@@ -28,7 +28,7 @@ from headcount.core import (
     size_in_words,
 )
 from headcount.corpora import Corpus, Sentence, check_is_corpus, take_census
-from headcount.models import Loaded, encoder_of
+from headcount.models import Loaded, encoder_of, reader_of
 from headcount.tap import input_device
 
 BATCHES = 16
@@ -109,6 +109,7 @@ def estimate(
         )
     check_is_corpus(corpus)
     options, start = options or Options(), perf_counter()
+    loaded = reader_of(loaded, corpus)
     parts = corpus.parts
     read = parts[:: max(1, len(parts) // PARTS)][:PARTS]
     found = _Sample.of(chain.from_iterable(read), options.pool)

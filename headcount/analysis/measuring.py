@@ -10,7 +10,7 @@ from headcount.analysis.tables import head_table
 from headcount.core import MAX_TOKENS, HeadTable, KernelName, spread
 from headcount.corpora import Batches, Corpus, take_census
 from headcount.measures import REGISTRY, Sums, Totals, measures_of, run
-from headcount.models import Loaded, as_loaded, check_memory, encoder_of
+from headcount.models import Loaded, as_loaded, check_memory, encoder_of, reader_of
 from headcount.tap import chosen
 
 
@@ -35,7 +35,7 @@ def measure(
         window: the length of windows in tokens; by default as many as the model takes.
         kernel: what computes attention, see `Options.kernel`.
     """
-    loaded = as_loaded(model, tokenizer)
+    loaded = reader_of(as_loaded(model, tokenizer), corpus)
     if measures is None:
         taken = measures_of(loaded.anatomy, corpus.inputs, has_pictures=corpus.has_pictures)
     else:

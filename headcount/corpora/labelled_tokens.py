@@ -5,8 +5,9 @@ so that every text has labels, whatever its tokenizer does.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import final
 
 from headcount.corpora.encoder import Encoder
@@ -115,7 +116,9 @@ def label_beside(
         offsets: where each token stands in it; an empty span for those of no text.
         pieces: the text of each token.
     """
-    spans, labels = Layout.split(text, MARKED).spans, _Labels()
+    written = (span for span, special in zip(offsets, encoded.is_special, strict=True) if special)
+    edges, labels = sorted({edge for span in written for edge in span}), _Labels()
+    spans = [each for span in Layout.split(text, MARKED).spans for each in _cut(span, edges)]
     starts, ends = [*zip(*spans, strict=True)] or [(), ()]
     before, shown = False, encoded.is_picture or [False] * len(encoded.ids)
     parts = zip(pieces, shown, encoded.is_special, offsets, strict=True)
@@ -130,6 +133,16 @@ def label_beside(
         before = is_picture
     labels.close()
     return labels.tokens(tuple(encoded.ids))
+
+
+def _cut(span: Span, edges: Sequence[int]) -> Iterator[Span]:
+    """A word in parts, so that none holds a part of a special token: the `?` of `?<assistant>`.
+
+    >>> [*_cut((3, 5), (1, 4, 5))], [*_cut((3, 5), (6,))]
+    ([(3, 4), (4, 5)], [(3, 5)])
+    """
+    inside = [edge for edge in edges if span[0] < edge < span[1]]
+    yield from pairwise((span[0], *inside, span[1]))
 
 
 @final

@@ -51,7 +51,9 @@ from .options import DeviceOptions as DeviceOptions
 from .options import LoadOptions as LoadOptions
 from .options import TrustOptions as TrustOptions
 from .picture_encoding import picture_encoder as picture_encoder
+from .picture_encoding import reader_of as reader_of
 from .picture_encoding import reads_pictures as reads_pictures
+from .picture_encoding import tower_of as tower_of
 from .picture_encoding import without_videos as without_videos
 from .pseudo_targets import greedy as greedy
 from .pseudo_targets import translated as translated

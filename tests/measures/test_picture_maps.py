@@ -10,9 +10,10 @@ import torch
 from playwright.sync_api import Browser, expect
 
 from headcount.core import CorpusError, InputError
-from headcount.corpora import PICTURE, with_pictures
+from headcount.corpora import PICTURE, Corpus, with_pictures
 from headcount.explanation import explain, read_prompts, show_explained
 from headcount.measures import picture_attention
+from headcount.models import picture_encoder
 from headcount.pages import attention_data, show
 from tests import tiny_pictures as tiny
 
@@ -106,3 +107,16 @@ def test_a_press_on_a_word_or_a_part_shows_looks(browser: Browser, tmp_path: Pat
         best = looks.words[int(looks.maps[0][1][:, 5].argmax())]
         expect(page.locator(".image-example [aria-live]")).to_contain_text(f"“{best}”")
     assert errors == []
+
+
+@pytest.mark.filterwarnings("ignore:.*saw no image")
+def test_a_word_ends_where_a_special_token_begins(tmp_path: Path) -> None:
+    """Also if it is a mark, and the token begins with one."""
+    loaded = tiny.loaded("llava")
+    processor: Any = loaded.processor
+    processor.chat_template = tiny.template("<image>").replace(
+        "{{ part['text'] }}", "{{ part['text'] }}<end_of_utterance>"
+    )
+    [sentence] = Corpus([tiny.chat(tiny.picture(tmp_path / "0.png"), "what is it ?")])
+    words = picture_encoder(loaded).labelled(sentence)[0].words
+    assert words[3:9] == ("(picture)", "what", "is", "it", "?", "<end_of_utterance>")

@@ -98,6 +98,34 @@ def llava() -> tuple[Any, Any]:
     return hf.LlavaForConditionalGeneration(config), processor
 
 
+TILES = [[16, 32], [32, 16], [32, 32]]
+"""Heights and widths of the tiles of LLaVA-NeXT."""
+
+
+def next_llava() -> tuple[Any, Any]:
+    """LLaVA-NeXT: the whole picture, and lines of patches across tiles without their padding."""
+    config = hf.LlavaNextConfig(
+        text_config=hf.LlamaConfig(**SIZES),
+        vision_config=hf.CLIPVisionConfig(**SEEN),
+        image_token_index=VOCABULARY["<image>"],
+        vision_feature_layer=-1,
+        image_grid_pinpoints=TILES,
+    )
+    square = {"height": 16, "width": 16}
+    reader = hf.LlavaNextImageProcessorPil(
+        size={"shortest_edge": 16}, crop_size=square, image_grid_pinpoints=TILES
+    )
+    processor = hf.LlavaNextProcessor(
+        image_processor=reader,
+        tokenizer=tokenizer(),
+        patch_size=4,
+        vision_feature_select_strategy="default",
+        num_additional_image_tokens=1,
+        chat_template=template("<image>"),
+    )
+    return hf.LlavaNextForConditionalGeneration(config), processor
+
+
 def idefics() -> tuple[Any, Any]:
     """Idefics3, of which SmolVLM is a kind: tiles and the whole, 2 x 2 tokens each."""
     config = hf.Idefics3Config(
@@ -224,6 +252,7 @@ def internvl() -> tuple[Any, Any]:
 
 KINDS: dict[str, Callable[[], tuple[Any, Any]]] = {
     "llava": llava,
+    "next_llava": next_llava,
     "idefics": idefics,
     "qwen": qwen,
     "qwen3": qwen3,

@@ -32,7 +32,13 @@ from headcount.corpora.images import open_image
 from headcount.corpora.labelled_tokens import LabelledTokens, label_beside
 from headcount.corpora.mentions import head_without_parse
 from headcount.corpora.messages import MEDIA_ADVICE, check_media, media_parts
-from headcount.corpora.picture_regions import flat, inside, map_of, regions_of
+from headcount.corpora.picture_regions import (
+    flat,
+    inside,
+    map_of,
+    regions_in_lines,
+    regions_of,
+)
 from headcount.corpora.picture_rows import MARK
 from headcount.corpora.pictures import refuse_picture
 from headcount.corpora.sentence import (
@@ -241,6 +247,10 @@ class PictureEncoder:
             for name in ("merge_size", "patch_size")
         )
         patch = patch if isinstance(patch, int) else 1
+        tiles = getattr(self.processor.image_processor, "image_grid_pinpoints", None)
+        if tiles and "image_sizes" in found[0]:
+            own = getattr(self.processor, "patch_size", None) or 1
+            return regions_in_lines(*found, number=number, patch=own, tiles=tiles)
         return regions_of(*found, number=number, merged=merged, patch=patch)
 
     def _linked(

@@ -72,6 +72,47 @@ def regions_of(
     return [_region(cell_CP, side) for cell_CP in cells_TCP]
 
 
+def regions_in_lines(
+    colored: Mapping[str, Tensor],
+    black: Mapping[str, Tensor],
+    white: Mapping[str, Tensor],
+    number: int,
+    patch: int,
+    tiles: Sequence[Sequence[int]],
+) -> list[Box | None]:
+    """Regions of a picture's tokens if the whole comes first, and then lines across all tiles.
+
+    As in LLaVA-NeXT: lines of padding are left out, and a token of no place ends each line.
+
+    Args:
+        colored: what the processor makes of the picture that says where it is.
+        black: the same of a black one.
+        white: the same of a white one.
+        number: number of the picture's tokens.
+        patch: side of a patch in pixels.
+        tiles: heights and widths that tiles can have together, in pixels.
+    """
+    from transformers.models.llava_next.modeling_llava_next import (
+        get_anyres_image_grid_shape,
+        unpad_image,
+    )
+
+    pixels = colored["pixel_values"]
+    side = pixels.shape[-1] // patch
+    size = [*map(int, colored["image_sizes"][0])]
+    rows, columns = get_anyres_image_grid_shape(size, [[*each] for each in tiles], pixels.shape[-1])
+    each = side * side * pixels.shape[1]
+    if pixels.shape[1] != 1 + rows * columns:
+        return []
+    found = [*regions_of(colored, black, white, each, merged=1, patch=patch), None]
+    place_YX = torch.arange(side * side, each).view(rows, columns, side, side)
+    place_YX = place_YX.transpose(1, 2).reshape(1, rows * side, columns * side)
+    place_YX = unpad_image(place_YX, size)[0]
+    ended_YX = torch.cat([place_YX, torch.full_like(place_YX[:, :1], each)], dim=1)
+    places = [*range(side * side), *ended_YX.flatten().tolist()]
+    return [found[place] for place in places] if len(places) == number else []
+
+
 def _cells(
     share: Tensor, number: int, merged: int, as_patches: bool
 ) -> Float[Tensor, "token color pixel"] | None:

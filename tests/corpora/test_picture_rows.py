@@ -223,3 +223,44 @@ def test_tokens_are_where_their_pixels_are(kind: str, tmp_path: Path) -> None:
     for token, is_touched in enumerate(touched):
         assert is_touched or not is_lit[token]
     assert is_lit[[n for n, each in enumerate(touched) if each]].any()
+
+
+@pytest.mark.parametrize("size", [(40, 30), (23, 50)])
+def test_lines_of_tiles_are_where_the_model_puts_them(
+    size: tuple[int, int], tmp_path: Path
+) -> None:
+    """LLaVA-NeXT's own features change for the tokens whose regions a spot lies in, no other."""
+    loaded = tiny.loaded("next_llava")
+    model: Any = loaded.model
+    with torch.no_grad():
+        for layer in model.model.vision_tower.encoder.layers:
+            for part in (layer.self_attn.out_proj, layer.mlp.fc2):  # so that patches do not mix
+                part.weight.zero_()
+                part.bias.zero_()
+    spot, features, pairs = (8, 18, 14, 24), [], []
+    for bright in (0, 255):
+        pixels = np.zeros((size[1], size[0], 3), np.uint8)
+        pixels[spot[1] : spot[3], spot[0] : spot[2]] = bright
+        path = tmp_path / f"{bright}.png"
+        Image.fromarray(pixels).save(path)
+        corpus = Corpus([tiny.chat(str(path))])
+        encoder: Any = encoder_of(loaded, corpus)
+        pairs += encoder.encode([*corpus])
+        given = encoder._processed(pairs[-1].sentence, encoder._written(pairs[-1].sentence).text)
+        with torch.no_grad():
+            found = model.model.get_image_features(given["pixel_values"], given["image_sizes"])
+        features.append(torch.cat([*getattr(found, "pooler_output", found)]))
+    regions = pairs[0].source.regions
+    change = (features[0] - features[1]).abs().amax(-1)
+    assert len(regions) == len(change) > 16
+    is_lit = change > 0.1 * change.max()
+    assert is_lit.any() and None in regions
+    for token, box in enumerate(regions):
+        shared = box is not None and (
+            min(box[2], spot[2] / size[0]) - max(box[0], spot[0] / size[0]),
+            min(box[3], spot[3] / size[1]) - max(box[1], spot[1] / size[1]),
+        )
+        if not shared or min(shared) < -0.03:
+            assert not is_lit[token], token
+        elif min(shared) > 0.06:
+            assert is_lit[token], token

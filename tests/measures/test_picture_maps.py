@@ -99,6 +99,9 @@ def test_a_press_on_a_word_or_a_part_shows_looks(browser: Browser, tmp_path: Pat
         expect(said).to_contain_text("“:”:")  # where the reply begins
         share = round(100 * float(looks.maps[1][2][-1].sum()))
         expect(said).to_contain_text(f"{share} % of its attention is on the picture")
+        top = float(looks.maps[1][2][-1].max())
+        heat = "Math.max(...[...document.querySelectorAll('rect.heat')].map(r => r.style.opacity))"
+        assert page.evaluate(heat) == pytest.approx(0.8 * top / max(top, 1 / 16), abs=0.01)
         page.locator(".place-word", has_text="dog").click()
         expect(said).to_contain_text("“dog”:")
         page.click('[data-head="dec.0.1"]')

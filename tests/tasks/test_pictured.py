@@ -129,6 +129,18 @@ def test_choices_are_judged_as_replies(kind: str, tmp_path: Path) -> None:
     ]
     np.testing.assert_allclose(found.loss_N, losses, rtol=1e-4)
     assert found.outcome_N.tolist() == [int(np.argmax(each)) for each in scores]
+    means = [
+        [score / len(choice.split()) for score, choice in zip(each, row["choices"], strict=True)]
+        for each, row in zip(scores, rows, strict=True)
+    ]
+    by_token = tasks.evaluate(
+        loaded.model, tasks.build("choice", loaded, rows, likelihood_per="token")
+    )
+    expected = [
+        -torch.tensor(each).log_softmax(-1)[row["answer"]].item()
+        for each, row in zip(means, rows, strict=True)
+    ]
+    np.testing.assert_allclose(by_token.loss_N, expected, rtol=1e-4)
     part = tasks.evaluate(loaded.model, task.some(np.array([1])))
     np.testing.assert_allclose(part.loss_N, losses[1:2], rtol=1e-4)
 

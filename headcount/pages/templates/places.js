@@ -33,8 +33,9 @@ function drawPlaces(example) {
   function showWord(word) {
     const on = parts.map((_, part) => weight(word, part));
     const [top, sum] = [Math.max(...on), on.reduce((a, b) => a + b, 0)];
+    const full = Math.max(top, 1 / parts.length);  // so that a word that hardly looks there stays pale
     cells.forEach((cell, i) => {
-      cell.style.opacity = (0.8 * on[i]) / (top || 1);
+      cell.style.opacity = (0.8 * on[i]) / full;
       cell.firstChild.textContent = `weight ${on[i].toFixed(2)}`;
     });
     frames.replaceChildren(...outline(arcs.filter(([from]) => from === word).map(([, part]) => part)));

@@ -146,14 +146,18 @@ def effect_of(row: HeadRow, score: str) -> Effect:
 
 def lede(importance: ImportanceRecord, rows: list[HeadRow], effects: list[Effect]) -> str:
     """What is lost without the head that ablation finds worth most, in a sentence."""
-    verb = "rises" if importance.rises else "drops"
-    what = importance.quantity_words
-    best = effects[0]
-    if best.delta <= 0:
+    if effects[0].delta <= 0:
+        what = importance.quantity_words
         return f"Taken alone, no head helps: removing any one of them does not make {what} worse."
+    return f"{_lost(rows[0].head, effects[0], importance)}."
+
+
+def _lost(head: str, best: Effect, importance: ImportanceRecord) -> str:
+    """What is lost without a head, as a sentence without its full stop."""
+    verb = "rises" if importance.rises else "drops"
     within = f" (95\u202f% interval {interval(best)})" if math.isfinite(best.low) else ""
-    by = f"{numbers.effect(best.delta)}{within}{beside_all(best, importance)}"
-    return f"Without {rows[0].head}, {what} {verb} by {by}."
+    by = f"{numbers.effect(best.delta)}{_nats(importance)}{within}"
+    return f"Without {head}, {importance.quantity_words} {verb} by {by}"
 
 
 def all_alone(importance: ImportanceRecord, effects: Sequence[Effect]) -> str:
@@ -193,8 +197,13 @@ def matter_most(run: Analysis, does: Mapping[str, str]) -> str:
     most = "It matters most: without it" if alone else "They matter most: without each"
     verb = "rises" if run.importance.rises else "drops"
     by = numbers.listed([numbers.effect(row.values["ablation_delta"]) for row in rows])
-    unit = f" {_unit(run.importance)}" if run.importance.quantity == "loss" else ""
-    return f"{looks}. {most}, {run.importance.quantity_words} {verb} by {by}{unit}."
+    by += _nats(run.importance)
+    return f"{looks}. {most}, {run.importance.quantity_words} {verb} by {by}."
+
+
+def _nats(importance: ImportanceRecord) -> str:
+    """The unit of effects behind a number; scores are their own unit."""
+    return f" {_unit(importance)}" if importance.quantity == "loss" else ""
 
 
 def _looks(heads: Sequence[str], does: Mapping[str, str]) -> str:

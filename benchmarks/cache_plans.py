@@ -69,7 +69,9 @@ class Arguments(TextArguments):
     shares: tuple[float, ...] = (0.5, 0.75)
     """Shares of the groups that stream."""
     how: tyro.conf.OmitArgPrefixes[CacheOptions] = field(
-        default_factory=lambda: CacheOptions(lengths=(1000, 2000), draws=2)
+        default_factory=lambda: CacheOptions(
+            lengths=(1000, 2000), per_length=8, sentences=3, draws=2
+        )
     )
 
 

@@ -19,6 +19,7 @@ from headcount.core import Block, Document, Heading, Table, Text, amount, size_i
 from headcount.numbers import ends, listed, percent, signed
 from headcount.pages import Note
 from headcount.results import RANDOM, find, select
+from headcount.statistics import FEWEST_CLUSTERS
 
 
 def cache_notes(found: PlannedCache) -> tuple[Note, ...]:
@@ -205,7 +206,10 @@ def _plans(found: PlannedCache) -> str:
 
 def _intervals(found: PlannedCache) -> str:
     """What intervals cover, and why some numbers have none."""
-    text = "Intervals are 95 %, over texts; a difference without one is the same in every text."
+    text = (
+        "Intervals are 95 %, over texts; more texts (--per-length) make them narrower. A difference "
+        f"has none if it is the same in every text, or if there are fewer than {FEWEST_CLUSTERS}."
+    )
     if few_draws(found.record.draws):
         return f"{text} Fewer than {ENOUGH_DRAWS} random plans have no interval."
     return f"{text} Those of random plans also cover the draw of plans."

@@ -173,11 +173,12 @@ class CacheOptions:
     lengths: tuple[int, ...] = ()
     """Numbers of tokens of the texts with other needles that judge the plan; by default 1000 and
     2000, or half and all of what TEXT and the model allow."""
-    per_length: int = 8
-    """Number of texts of each of these lengths."""
+    per_length: int = 4
+    """Number of texts of each of these lengths; more give narrower intervals, in proportion to the
+    time."""
     needles: int = 10
     """Number of needles in each."""
-    sentences: int = 3
+    sentences: int = 1
     """Number of questions for the next sentence in each."""
     draws: int = ENOUGH_DRAWS
     """Number of random plans that the plan is compared with. Each takes as long to judge as the

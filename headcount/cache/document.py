@@ -207,8 +207,9 @@ def _plans(found: PlannedCache) -> str:
 def _intervals(found: PlannedCache) -> str:
     """What intervals cover, and why some numbers have none."""
     text = (
-        "Intervals are 95 %, over texts; more texts (--per-length) make them narrower. A difference "
-        f"has none if it is the same in every text, or if there are fewer than {FEWEST_CLUSTERS}."
+        "Intervals are 95 %, over texts; more texts (--per-length) make them narrower. A "
+        "difference has none if it is the same in every text, or if there are fewer than "
+        f"{FEWEST_CLUSTERS}."
     )
     if few_draws(found.record.draws):
         return f"{text} Fewer than {ENOUGH_DRAWS} random plans have no interval."

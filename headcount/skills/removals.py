@@ -197,8 +197,7 @@ class Removals:
         self._loaded, self._heads, self._asked, self._means = loaded, [*loaded.heads], asked, means
         self._others = [each for each in others if each.is_known]
         self._options = options
-        usual = tuple(dict.fromkeys((min(5, num_best), num_best)))
-        self._sizes = tuple(sizes) or options.removed or usual
+        self._sizes = tuple(sizes) or options.removed or (num_best,)
 
     def rows(self, steps: Steps) -> Iterator[RecallRow]:
         """A row for all heads, and for each set of removed ones."""

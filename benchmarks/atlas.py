@@ -115,6 +115,7 @@ class Run:
 
 TRANSLATION = ("importance", "--task", "translation", "--data", "pairs.tsv")
 MASKED = ("importance", "--task", "masked-lm", "--data", "reactions.txt", *("--limit", "40"))
+HEARD = ("importance", "--task", "transcription")
 ALIKE = ("importance", "--task", "similarity", "--data", "pairs.csv")
 FEW = ("--limit", "100")
 COLUMNS = ("--columns", "sentence1=0", "sentence2=1", "score=2")
@@ -165,8 +166,18 @@ RUNS = (
         EWT,
         (("analyze", "treebank.conllu", "--limit", "120"), (*TRANSLATION, *REMOVED)),
     ),
-    Run("whisper-spoken", WHISPER, SPOKEN, (("analyze", "spoken"),)),
-    Run("whisper-ewt", WHISPER, SPOKEN_EWT, (("analyze", "spoken-ewt"),)),
+    Run(
+        "whisper-spoken",
+        WHISPER,
+        SPOKEN,
+        (("analyze", "spoken"), (*HEARD, "--data", "spoken", *GRADIENT)),
+    ),
+    Run(
+        "whisper-ewt",
+        WHISPER,
+        SPOKEN_EWT,
+        (("analyze", "spoken-ewt"), (*HEARD, "--data", "spoken-ewt", *GRADIENT)),
+    ),
     Run("rxnmapper", RXNMAPPER, ATOMS, (("analyze", "reactions.txt"), (*MASKED, *FISHER))),
     Run("rxnfp", RXNFP, ATOMS, (("analyze", "reactions.txt"), (*MASKED, *FISHER))),
     Run("rxnfp-ft", RXNFP_FT, ATOMS, (("analyze", "reactions.txt"),)),

@@ -19,8 +19,6 @@ KEPT = (".parquet", ".json")
 """Endings of the files of results."""
 GUESSED = ("Then, Mary and John went to the store. John gave a drink to", "--target", " Mary")
 AGAINST = ("--against", " John")
-FEW_TEXTS = ("--lengths", "500", "1000", "--per-length", "5")
-"""Texts that judge the plan: as many as intervals need, and three minutes on one core."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ def commands(arguments: Arguments) -> dict[str, list[list[str]]]:
         ],
         "smollm2": [["analyze", model, "sample/sample.conllu"]],
         "explanation": [["explain", model, *GUESSED, *AGAINST]],
-        "plan": [["cache", model, "--stream", "0.5", *FEW_TEXTS]],
+        "plan": [["cache", model]],
         "en-de": [["analyze", "headcount:en-de", "sample/sample.tsv"]],
         "vit": [["analyze", *digits, "--null"], ["importance", "digits/vit", *labels]],
     }

@@ -60,7 +60,7 @@ def test_every_block_runs_when_pasted_into_an_empty_folder(tmp_path: Path) -> No
     for written, small in (
         ("headcount:en-de", str(translator)),
         ("--keep 108", "--keep 14"),
-        ("--lengths 1000", "--lengths 600"),
+        ("--out plan", "--lengths 600 --per-length 2 --draws 1 --out plan"),
     ):
         assert written in text
         text = text.replace(written, small)

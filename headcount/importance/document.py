@@ -363,7 +363,8 @@ def agreement_figure(record: ImportanceRecord | None) -> Figure | None:
 
 def _apart(effects: list[Effect]) -> list[tuple[int, Effect]]:
     """The first heads, up to where their names would overlap."""
-    room = 0.06 * (effects[0].delta - effects[-1].delta)
+    drawn = [end for each in effects for end in (each.low, each.delta, each.high)]
+    room = 0.06 * (np.nanmax(drawn) - np.nanmin(drawn))
     gaps = [above.delta - below.delta for above, below in pairwise(effects[: _NAMED + 1])]
     named = next((place for place, gap in enumerate(gaps) if gap < room), len(gaps))
     return list(enumerate(effects[:named]))

@@ -321,6 +321,23 @@ def test_dots_say_what_the_tables_say_and_link_to_the_card(run: Analysis):
     assert text == f"#{row.head} {row.head}: {shown}, corrected p 0.003" and len(said) == 144
 
 
+def test_no_name_stands_on_another_where_intervals_are_long() -> None:
+    record = importance(ablation=SCORE)
+    ends = {"ablation_low": -9.0, "ablation_high": 9.0, "ablation_p": 0.5}
+
+    def named(*deltas: float) -> list[str]:
+        rows = [
+            replace(row(f"enc.0.{n}"), values={"ablation_delta": delta} | ends)
+            for n, delta in enumerate(deltas)
+        ]
+        figure = drawn(record, rows)
+        assert figure is not None
+        return [each.get_text() for each in figure.axes[0].texts]
+
+    assert named(5.0, 3.0, 1.0, 0.9) == ["enc.0.0", "enc.0.1"]
+    assert named(1.0, 0.9, 0.8, 0.0) == [], "far apart beside each other, not beside the intervals"
+
+
 @pytest.mark.slow
 def test_cards_have_scores_with_their_place(run: Analysis):
     report = report_view(run)

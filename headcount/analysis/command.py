@@ -50,9 +50,9 @@ class Analyze(
     RESULT = results.Analysis
 
     corpus: CorpusFiles = ()
-    """Files: .txt (an example per line), .jsonl, .csv or .parquet (text or messages), .conllu, .tsv
-    (source<TAB>target), or hf://dataset?split=train; for a Vision Transformer, images or a folder
-    of them; for a Whisper, a folder or a table of recordings with transcripts."""
+    """Files: .txt (an example per line or paragraph), .jsonl, .csv or .parquet (text or messages),
+    .conllu, .tsv (source<TAB>target), or hf://dataset?split=train; for a Vision Transformer, images
+    or a folder of them; for a Whisper, a folder or a table of recordings with transcripts."""
     source: Path | None = None
     """Source side of parallel text (.txt or .conllu)."""
     target: Path | None = None

@@ -154,8 +154,8 @@ class CacheOptions:
     """Share of the key/value groups that keep the first and the last tokens only; 0.5 if no other
     budget is given."""
     bytes: str | None = None
-    """Let as few groups stream as make the cache at most this large, such as 60% of its bytes at
-    8,000 tokens, or as many as the model takes."""
+    """Let as few groups stream as bring the cache down to this size, such as 60% of its bytes, at
+    8,000 tokens or as many as the model takes."""
     max_drop: str | None = None
     """Let as many groups stream as lose at most this share of needles, such as 2% (points), by the
     upper end of the 95 % interval; found by bisection, on needles in the texts that score

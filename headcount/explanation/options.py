@@ -44,7 +44,8 @@ class ExplainOptions:
     known: bool = False
     """Leave out prompts for which the model prefers the rival, and count them."""
     effects: Annotated[tuple[str, ...], EFFECTS] = ()
-    """Effects to measure; all by default, those of a second prompt where there is one."""
+    """Effects to measure; by default all but integrated-5, integrated-10 and relp, those of a
+    second prompt where there is one."""
     heads: tuple[str, ...] = ()
     """Heads to replace, such as dec.3.7; all by default."""
     at: str | None = None

@@ -38,8 +38,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "skills": ("skills", "{model}"),
     "cache": ("cache", "{model}"),
 }
-REPEATS = 3
-"""Number of timed runs of each kind of forward pass."""
+FEW, REPEATS = 20, 3
+"""Number of timed runs of each kind of forward pass, if there are few kinds; of many, one."""
 
 
 class Shape(NamedTuple):
@@ -101,7 +101,8 @@ def measure(name: str, model: str, out: Path) -> None:
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     for each, forward in zip(classes, kept, strict=True):
         each.forward = forward
-    forwards = sum(number * seconds(stock, shape) for shape, number in seen.items())
+    repeats = REPEATS if len(seen) < FEW else 1
+    forwards = sum(number * seconds(stock, shape, repeats) for shape, number in seen.items())
     found = {"all": whole, "loaded": first[0] - start, "forwards": forwards, "memory": memory}
     (out / "measured.json").write_text(json.dumps(found))
 
@@ -142,12 +143,12 @@ def shape_of(given: dict[str, Any], whole: bool) -> Shape:
     return Shape(whole, rows, tokens, cached, kept, torch.is_grad_enabled())
 
 
-def seconds(model: Any, shape: Shape) -> float:
+def seconds(model: Any, shape: Shape, repeats: int) -> float:
     """Processor time of such a forward pass of the stock model."""
     ids = torch.zeros(shape.rows, shape.past + shape.tokens, dtype=torch.long) + 100
     called = model if shape.whole else model.base_model
     found = []
-    for _ in range(REPEATS):
+    for _ in range(repeats):
         cache = None
         if shape.past:
             cache = DynamicCache(config=model.config)

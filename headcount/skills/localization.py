@@ -23,7 +23,7 @@ Departure: the paper takes the 10 lowest of about 1,000 heads, without the first
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import final
 
 import numpy as np
@@ -96,7 +96,7 @@ def localize(
     return Localized(plain_NH, shuffled_NH, tuple(maps))
 
 
-@cache
+@lru_cache(maxsize=32)
 def neighbours(
     regions: Sequence[Box | None], picture_of: Sequence[int]
 ) -> Bool[np.ndarray, "patch patch"]:

@@ -48,10 +48,10 @@ def pictures(folder: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def planted(rows: list[dict[str, Any]], num_heads: int = 3) -> Loaded:
+def planted(rows: list[dict[str, Any]], num_heads: int = 3, seed: int = 0) -> Loaded:
     """A LLaVA of which two heads of the first layer are set, by what the layer reads."""
     with torch.random.fork_rng():
-        torch.manual_seed(0)
+        torch.manual_seed(seed)
         sizes: dict[str, Any] = tiny.SIZES | {"hidden_size": 48, "num_hidden_layers": 1}
         sizes |= {"num_attention_heads": num_heads, "num_key_value_heads": num_heads}
         seen: dict[str, Any] = tiny.SEEN | {"hidden_size": 32}
@@ -64,9 +64,9 @@ def planted(rows: list[dict[str, Any]], num_heads: int = 3) -> Loaded:
         )
         model: Any = hf.LlavaForConditionalGeneration(config).eval()
         _, processor = tiny.llava()
-    loaded = Loaded(model, processor.tokenizer, "planted llava", processor=processor)
-    with torch.no_grad():
-        _plant(loaded, rows)
+        loaded = Loaded(model, processor.tokenizer, "planted llava", processor=processor)
+        with torch.no_grad():
+            _plant(loaded, rows)
     return loaded
 
 

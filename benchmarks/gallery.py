@@ -9,7 +9,7 @@ import sys
 from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
-from shutil import copy, rmtree
+from shutil import copy
 from tempfile import TemporaryDirectory
 
 import tyro
@@ -17,6 +17,8 @@ import tyro
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 KEPT = (".parquet", ".json")
 """Endings of the files of results."""
+ABOUT = "about.json"
+"""What benchmarks/atlas.py writes beside them."""
 GUESSED = ("Then, Mary and John went to the store. John gave a drink to", "--target", " Mary")
 AGAINST = ("--against", " John")
 
@@ -75,8 +77,10 @@ def main(arguments: Arguments) -> None:
             train_digits()
         for command in made:
             subprocess.run([*headcount, *command, "--out", name], check=True)
-        rmtree(DOCS / "gallery" / name, ignore_errors=True)
-        (DOCS / "gallery" / name).mkdir()
+        (DOCS / "gallery" / name).mkdir(exist_ok=True)
+        for path in (DOCS / "gallery" / name).iterdir():
+            if path.name != ABOUT:
+                path.unlink()
         # The page of an explanation draws the model's attention: it can't be drawn from tables.
         drawn = [Path(name, "explanation.html")] * (name == "explanation")
         for path in [*filter(lambda path: path.suffix in KEPT, Path(name).iterdir()), *drawn]:

@@ -17,8 +17,8 @@ from headcount.skills.result import Overlap, RecallRow, Skills, TaskRow
 from headcount.statistics import wilson_interval
 from headcount.vocabulary import SKILLS, ColumnEntry
 
-SHOWN = 5
-"""Number of heads by each skill."""
+SHOWN, NAMED = 5, 2
+"""Number of heads by each skill, and of those that the first sentence names."""
 
 
 def skills_notes(found: Skills) -> tuple[Note, ...]:
@@ -36,11 +36,12 @@ def skills_document(found: Skills) -> Document:
     if found.is_of_pictures:
         return pictured_document(found)
     record = found.record
-    first = " ".join(record.first) or "one more random token"
+    first, who = " ".join(record.first) or "one more random token", _fetching(found)
     return Document(
         "What the heads of a language model do",
         (
-            Text(f"{record.model} {finds(found)}. {does(found.tasks)}", "lede"),
+            *([Text(who, "lede")] if who else []),
+            Text(f"{record.model} {finds(found)}. {does(found.tasks)}", "hint" if who else "lede"),
             Text(
                 "Retrieval is a mean over needles of which the model wrote more than half, and the "
                 "function vector over prompts of the tasks that it can do. The other scores are "
@@ -58,6 +59,20 @@ def skills_document(found: Skills) -> Document:
                 "Few-shot tasks, and the probability of their answers",
             ),
         ),
+    )
+
+
+def _fetching(found: Skills) -> str:
+    """Which heads fetch facts, and how many are found without the best; empty if none does."""
+    best = [each.head for each in found.ranked("retrieval") if each.is_reached][:NAMED]
+    rows = [row for row in found.recalls if row.asked == "needles"]
+    without = next((row for row in rows if row.removed == "retrieval"), None)
+    if not best or without is None:
+        return ""
+    return (
+        f"{numbers.listed(best)} {'fetches' if len(best) == 1 else 'fetch'} facts from the text. "
+        f"Without the {amount(without.heads, 'best such head')}, {percent(without.exact)} of facts "
+        f"are found; with all heads, {percent(rows[0].exact)}."
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headcount.core import InputError
+from headcount.core import InputError, Text
 from headcount.pages import report_view, story
 from headcount.pages.map_view import maps
 from headcount.pages.sections import document_of
@@ -22,6 +22,7 @@ from headcount.skills import (
     SkillsRecord,
     TaskRow,
 )
+from headcount.skills.document import skills_document
 from headcount.vocabulary import SKILLS
 from tests.reports.run_folder import Wish, write_run
 
@@ -89,6 +90,20 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Analysis:
     found = made_skills([row.head for row in read_run(folder).rows])
     found.write(folder)
     return read_run(folder)
+
+
+def test_the_document_opens_with_the_heads_that_fetch_facts() -> None:
+    heads = [f"dec.0.{n}" for n in range(12)]
+    first, second, *_ = skills_document(made_skills(heads)).blocks
+    assert first == Text(
+        "dec.0.0 and dec.0.1 fetch facts from the text. Without the 3 best such heads, 0\u202f% of "
+        "facts are found; with all heads, 85\u202f%.",
+        "lede",
+    )
+    assert isinstance(second, Text) and second.text.startswith("decoder finds 85\u202f%")
+    unknown, *_ = skills_document(made_skills(heads, is_found=False)).blocks
+    assert isinstance(unknown, Text) and unknown.kind == "lede", "no head fetches anything"
+    assert unknown.text.startswith("decoder finds")
 
 
 @pytest.mark.slow

@@ -32,7 +32,7 @@ from transformers import AutoModelForCausalLM, DynamicCache
 GUESSED = ("Then, Mary and John went to the store. John gave a drink to", "--target", " Mary")
 COMMANDS: dict[str, tuple[str, ...]] = {
     "analyze": ("analyze", "{model}", "{sample}"),
-    "importance": ("importance", "{model}", "--task", "causal-lm", "--data", "{sample}"),
+    "importance": ("importance", "{model}", "--task", "causal-lm", "--data", "{texts}"),
     "explain, one prompt": ("explain", "{model}", *GUESSED, "--against", " John"),
     "explain, 16 prompts": ("explain", "{model}", "--prompts", "indirect-objects"),
     "skills": ("skills", "{model}"),
@@ -83,11 +83,15 @@ def main() -> None:
 
 def measure(name: str, model: str, out: Path) -> None:
     """Run one command in this process, then its forwards; write what was measured."""
+    from headcount import Corpus
     from headcount.commands.command_line import main as run
 
     sample, folder = out / "sample", out / name.replace(" ", "-")
+    texts = out / "texts.txt"
     if not sample.exists():
         run(["sample", str(sample)])
+        lines = [each.text for each in Corpus(sample / "sample.conllu")]
+        texts.write_text("\n".join(lines) + "\n", "utf-8")
     torch.set_num_threads(1)
     stock = AutoModelForCausalLM.from_pretrained(model).eval()
     seen, first = Counter[Shape](), list[float]()
@@ -95,7 +99,7 @@ def measure(name: str, model: str, out: Path) -> None:
     kept = [each.forward for each in classes]
     noted(classes, seen, first)
     start = time.process_time()
-    known = {"model": model, "sample": str(sample / "sample.conllu")}
+    known = {"model": model, "sample": str(sample / "sample.conllu"), "texts": str(texts)}
     run([each.format(**known) for each in COMMANDS[name]] + ["--out", str(folder), "--overwrite"])
     whole = time.process_time() - start
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20

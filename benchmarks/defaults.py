@@ -33,6 +33,10 @@ GUESSED = ("Then, Mary and John went to the store. John gave a drink to", "--tar
 COMMANDS: dict[str, tuple[str, ...]] = {
     "analyze": ("analyze", "{model}", "{sample}"),
     "importance": ("importance", "{model}", "--task", "causal-lm", "--data", "{texts}"),
+    "importance, without ablation": (
+        *("importance", "{model}", "--task", "causal-lm", "--data", "{texts}"),
+        *("--methods", "gradient", "relevance", "norm", "sink"),
+    ),
     "explain, one prompt": ("explain", "{model}", *GUESSED, "--against", " John"),
     "explain, 16 prompts": ("explain", "{model}", "--prompts", "indirect-objects"),
     "skills": ("skills", "{model}"),

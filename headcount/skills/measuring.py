@@ -92,10 +92,9 @@ def skills(
     if texts.has_pictures:
         return pictured_skills(loaded, texts, options, progress, own)
     asked = Needles(loaded, [each.text for each in texts], options)
-    tasks = read_tasks(options.tasks)
-    prompts = Prompts(loaded, tasks, options)
-    at_once = min(ROWS, len(asked.all))
-    check_memory(loaded, max(options.lengths), advice="Give smaller --lengths", at_once=at_once)
+    prompts = Prompts(loaded, tasks := read_tasks(options.tasks), options)
+    at_once, advice = min(ROWS, len(asked.all)), "Give smaller --lengths"
+    check_memory(loaded, max(options.lengths), advice=advice, at_once=at_once)
     tokens = RepeatedTokens.draw(loaded, LENGTH, TEXTS, options.seed, options.first)
     needles, done = Found(loaded, asked, progress), FewShot(loaded, prompts, options, progress)
     inferred = Inferred(loaded, [*indirect_needles(asked.hay, options)], progress)
@@ -106,9 +105,7 @@ def skills(
     kinds = (*map(SKILL_CLASSES.find, (*named, *own)),)
     recalls = (*_recalls(loaded, asked, needles, inferred, done, patterns[0], options, progress),)
     signed = signature(loaded, texts.sha256(), **_signed(options, tasks, tokens, kinds))
-    others, failed = own_scores(
-        kinds, loaded, texts, options.seed
-    )  # last, since they may change it
+    others, failed = own_scores(kinds, loaded, texts, options.seed)  # last: may change the model
     record = SkillsRecord(
         signature=signed,
         warnings=(*chain(*(each.warnings() for each in measured)), *failed),

@@ -15,9 +15,9 @@ from jaxtyping import Bool, Float, Int
 from headcount.core import InputError, Progress, amount, name_of, signed_origins
 from headcount.corpora import Corpus
 from headcount.models import Loaded, Removal, signature
-from headcount.skills.localization import localize
+from headcount.skills.localization import Localized, localize
 from headcount.skills.options import SkillOptions
-from headcount.skills.picture_retrieval import retrieve_places
+from headcount.skills.picture_retrieval import Retrieved, retrieve_places
 from headcount.skills.pictured_prompts import PicturedPrompts
 from headcount.skills.removals import (
     Asked,
@@ -69,17 +69,8 @@ def pictured_skills(
         )
     localized = localize(read, heads, options.seed, partial(progress, "prompts with pictures"))
     found = retrieve_places(read, partial(progress, "questions about pictures"))
-    second_N, has_some = every_second(len(read.all)), len(found.score_NH) > 0
-    empty_NH = np.zeros((0, len(heads)))
-    scores = [
-        Score("localization", localized.chosen_NH, second_N),
-        Score(
-            "picture_retrieval",
-            found.score_NH if has_some else empty_NH,
-            second_N[found.is_asked_N],
-            least=-1.0,
-        ),
-    ]
+    empty_NH, has_some = np.zeros((0, len(heads))), len(found.score_NH) > 0
+    scores = _scores(localized, found)
     names = [each for each in options.skills if each not in {**SKILLS, **PICTURE_SKILLS}]
     kinds = (*map(SKILL_CLASSES.find, (*names, *own)),)
     signed = signature(loaded, texts.sha256(), **_signed(options, kinds))
@@ -105,6 +96,17 @@ def pictured_skills(
     nothing = [Score(name, empty_NH, np.zeros(0, bool)) for name in SKILLS]
     rows, extra = (*head_rows(heads, nothing),), (*own_rows(heads, (*known, *others)),)
     return Skills(record, rows, recalls, (), (), own=extra, places=places)
+
+
+def _scores(localized: Localized, found: Retrieved) -> list[Score]:
+    """Both scores of every head, by prompt."""
+    second_N = every_second(len(localized.chosen_NH))
+    retrieved_NH = found.score_NH.reshape(-1, localized.chosen_NH.shape[1])  # of no prompt, too
+    asked_N = second_N[found.is_asked_N]
+    return [
+        Score("localization", localized.chosen_NH, second_N),
+        Score("picture_retrieval", retrieved_NH, asked_N, least=-1.0),
+    ]
 
 
 def _signed(options: SkillOptions, kinds: Sequence[type[Skill]]) -> dict[str, Any]:

@@ -77,6 +77,17 @@ def tokenizer(**named: str) -> Any:
     return found
 
 
+def _written() -> dict[str, Any]:
+    """How processors of LLaVA's kinds write chats."""
+    return {
+        "tokenizer": tokenizer(),
+        "patch_size": 4,
+        "vision_feature_select_strategy": "default",
+        "num_additional_image_tokens": 1,
+        "chat_template": template("<image>"),
+    }
+
+
 def llava() -> tuple[Any, Any]:
     """LLaVA: a picture of 4 x 4 patches."""
     config = hf.LlavaConfig(
@@ -89,11 +100,7 @@ def llava() -> tuple[Any, Any]:
     reader = hf.CLIPImageProcessorPil(size={"shortest_edge": 16}, crop_size=square)
     processor = hf.LlavaProcessor(
         image_processor=reader,
-        tokenizer=tokenizer(),
-        patch_size=4,
-        vision_feature_select_strategy="default",
-        num_additional_image_tokens=1,
-        chat_template=template("<image>"),
+        **_written(),
     )
     return hf.LlavaForConditionalGeneration(config), processor
 
@@ -117,11 +124,7 @@ def next_llava() -> tuple[Any, Any]:
     )
     processor = hf.LlavaNextProcessor(
         image_processor=reader,
-        tokenizer=tokenizer(),
-        patch_size=4,
-        vision_feature_select_strategy="default",
-        num_additional_image_tokens=1,
-        chat_template=template("<image>"),
+        **_written(),
     )
     return hf.LlavaNextForConditionalGeneration(config), processor
 

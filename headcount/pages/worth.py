@@ -156,7 +156,7 @@ def _lost(head: str, best: Effect, importance: ImportanceRecord) -> str:
     """What is lost without a head, as a sentence without its full stop."""
     verb = "rises" if importance.rises else "drops"
     within = f" (95\u202f% interval {interval(best)})" if math.isfinite(best.low) else ""
-    by = f"{numbers.effect(best.delta)}{_nats(importance)}{within}"
+    by = f"{numbers.effect(best.delta)}{_in_unit(importance)}{within}"
     return f"Without {head}, {importance.quantity_words} {verb} by {by}"
 
 
@@ -197,11 +197,11 @@ def matter_most(run: Analysis, does: Mapping[str, str]) -> str:
     most = "It matters most: without it" if alone else "They matter most: without each"
     verb = "rises" if run.importance.rises else "drops"
     by = numbers.listed([numbers.effect(row.values["ablation_delta"]) for row in rows])
-    by += _nats(run.importance)
+    by += _in_unit(run.importance)
     return f"{looks}. {most}, {run.importance.quantity_words} {verb} by {by}."
 
 
-def _nats(importance: ImportanceRecord) -> str:
+def _in_unit(importance: ImportanceRecord) -> str:
     """The unit of effects behind a number; scores are their own unit."""
     return f" {_unit(importance)}" if importance.quantity == "loss" else ""
 

@@ -45,7 +45,8 @@ class SkillOptions:
     skills: tuple[str, ...] = ()
     """Skills of plug-ins to measure beside ours, by name."""
     removed: tuple[int, ...] = ()
-    """How many of the best heads to remove together; by default 5 % of the heads."""
+    """How many of the best heads to remove together; by default 5 % of the heads, and on prompts
+    with pictures also three."""
     replace: tuple[Value, ...] = ("mean",)
     """What takes the place of removed heads: zero, their mean output over the texts, or both, one
     after the other."""

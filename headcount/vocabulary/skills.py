@@ -115,8 +115,8 @@ PICTURE_SKILLS: Mapping[str, SkillEntry] = {
             "picture_retrieval",
             0.1,
             "gives {} more of its weight to what a question is about than without the question",
-            "weight from the words of a question on the part of the picture that it is about, "
-            'more than if "N/A" stands in its place',
+            "weight from the words of a question on the part of the picture that it is about, less "
+            'that with "N/A" as the question',
             "Li et al., 2026, arXiv:2605.27243, who take the best 5 %; here 0.1",
             has_signs=True,
         ),

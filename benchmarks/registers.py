@@ -24,7 +24,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from headcount.tap import Counted, Reduction, Statistics, device_sweep
-from headcount.tap.attention_interface import Call
+from headcount.tap.call import Call
 from headcount.tap.kernel_blocks import AttentionCall
 from headcount.tap.kernel_triton import Triton
 from headcount.tap.seen_keys import MaskFacts

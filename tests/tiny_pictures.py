@@ -130,7 +130,7 @@ def next_llava() -> tuple[Any, Any]:
 
 
 def idefics() -> tuple[Any, Any]:
-    """Idefics3, of which SmolVLM is a kind: tiles and the whole, 2 x 2 tokens each."""
+    """Idefics3: tiles and the whole, 2 x 2 tokens each."""
     config = hf.Idefics3Config(
         text_config=hf.LlamaConfig(**SIZES),
         vision_config=hf.models.idefics3.Idefics3VisionConfig(**SEEN),
@@ -147,6 +147,27 @@ def idefics() -> tuple[Any, Any]:
         chat_template=template("<image>"),
     )
     return hf.Idefics3ForConditionalGeneration(config), processor
+
+
+def smolvlm() -> tuple[Any, Any]:
+    """SmolVLM: as Idefics3, with a processor that also reads videos."""
+    config = hf.SmolVLMConfig(
+        text_config=hf.LlamaConfig(**SIZES),
+        vision_config=hf.models.smolvlm.SmolVLMVisionConfig(**SEEN),
+        image_token_id=VOCABULARY["<image>"],
+        scale_factor=2,
+    )
+    reader = hf.SmolVLMImageProcessorPil(
+        size={"longest_edge": 32}, max_image_size={"longest_edge": 16}, do_image_splitting=True
+    )
+    processor = without_videos(
+        hf.SmolVLMProcessor,
+        reader,
+        tokenizer(),
+        image_seq_len=4,
+        chat_template=template("<image>"),
+    )
+    return hf.SmolVLMForConditionalGeneration(config), processor
 
 
 _TURNED = {"rope_type": "default", "mrope_section": [1, 1, 2], "rope_theta": 1e4}
@@ -257,6 +278,7 @@ KINDS: dict[str, Callable[[], tuple[Any, Any]]] = {
     "llava": llava,
     "next_llava": next_llava,
     "idefics": idefics,
+    "smolvlm": smolvlm,
     "qwen": qwen,
     "qwen3": qwen3,
     "paligemma": paligemma,

@@ -85,6 +85,7 @@ from .messages import template_values as template_values
 from .misread import Misread as Misread
 from .misread import Named as Named
 from .picture_encoder import PictureEncoder as PictureEncoder
+from .picture_regions import map_of as map_of
 from .picture_rows import asking as asking
 from .picture_rows import pictures_in as pictures_in
 from .picture_rows import sentence_beside as sentence_beside

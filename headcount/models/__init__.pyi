@@ -51,9 +51,7 @@ from .options import DeviceOptions as DeviceOptions
 from .options import LoadOptions as LoadOptions
 from .options import TrustOptions as TrustOptions
 from .picture_encoding import picture_encoder as picture_encoder
-from .picture_encoding import reader_of as reader_of
 from .picture_encoding import reads_pictures as reads_pictures
-from .picture_encoding import tower_of as tower_of
 from .picture_encoding import without_videos as without_videos
 from .pseudo_targets import greedy as greedy
 from .pseudo_targets import translated as translated
@@ -78,6 +76,8 @@ from .stated import RENUMBERED as RENUMBERED
 from .stated import HeadList as HeadList
 from .stated import Stated as Stated
 from .stated import lists_of as lists_of
+from .towers import reader_of as reader_of
+from .towers import tower_of as tower_of
 from .verdicts import Source as Source
 from .verdicts import processor as processor
 from .weights import check_not_quantized as check_not_quantized

@@ -182,7 +182,10 @@ def encoder_of(
 
 def inputs_of(model: PreTrainedModel) -> Inputs:
     """The kind of input that a model reads; texts, where nothing is known of what it reads."""
-    return IMAGES if model.main_input_name == "pixel_values" else TEXTS
+    if model.main_input_name == "pixel_values":
+        return IMAGES
+    taken = signature(model.forward).parameters  # a tower may not say what it reads (Idefics3)
+    return IMAGES if "pixel_values" in taken and "input_ids" not in taken else TEXTS
 
 
 def own_encoder(loaded: Loaded) -> AnyEncoder:

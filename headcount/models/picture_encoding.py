@@ -6,7 +6,6 @@ torchvision for them; where that is missing, the processor is put together witho
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -22,10 +21,9 @@ from transformers import (
 from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
 
 from headcount.core import ModelError, reason
-from headcount.corpora import Corpus, PictureEncoder
+from headcount.corpora import PictureEncoder
 from headcount.models.loaded import Loaded
 from headcount.models.model_files import is_saved
-from headcount.vocabulary import IMAGES
 
 PROCESSOR_CONFIGS = ("processor_config.json", "preprocessor_config.json")
 """Files with the settings of a processor."""
@@ -71,50 +69,6 @@ def picture_encoder(loaded: Loaded, values: Mapping[str, Any] | None = None) -> 
         )
     asked = number, loaded.name, loaded.max_length, values
     return PictureEncoder(loaded.processor, loaded.tokenizer, *asked)
-
-
-def reader_of(loaded: Loaded, corpus: Corpus) -> Loaded:
-    """The model that reads a corpus: of images alone, a model of texts and pictures has its tower.
-
-    Raises:
-        ModelError: as `tower_of`.
-    """
-    is_of_images = corpus.inputs is IMAGES and not corpus.has_pictures
-    return tower_of(loaded) if is_of_images and reads_pictures(loaded.model) else loaded
-
-
-def tower_of(loaded: Loaded) -> Loaded:
-    """The vision tower of a model of texts and pictures, as a model of images.
-
-    It reads images as the whole model does. Its head enc.L.H is vision.L.H of the whole.
-
-    Raises:
-        ModelError: if the model has no tower that reads pixels, or no processor.
-    """
-    read = picture_encoder(loaded)
-    towers = (
-        each
-        for each in loaded.model.modules()
-        if isinstance(each, PreTrainedModel) and each.main_input_name == "pixel_values"
-    )
-    tower = next(
-        (each for each in towers if "pixel_values" in signature(each.forward).parameters), None
-    )
-    if tower is None:
-        raise ModelError(
-            f"Expected a vision tower that reads images of one size, got {loaded.name} "
-            f"({loaded.config.model_type}), whose tower reads tiles or rows of patches. Give chats "
-            "with pictures for the heads of the language model."
-        )
-    return replace(
-        loaded,
-        model=tower,
-        tokenizer=None,
-        inputs=None,
-        image_processor=read.processor.image_processor,
-        processor=None,
-        source=None,
-    )
 
 
 def picture_processor(
@@ -171,6 +125,10 @@ def without_videos(kind: Any, image_processor: Any, tokenizer: Any, **settings: 
             if argument is None:
                 return type(None)
             return super().check_argument_for_proper_class(argument_name, argument)
+
+        def apply_chat_template(self, *args: Any, **kwargs: Any) -> Any:
+            """Write a chat as all processors do; some ask what reads videos first (SmolVLM)."""
+            return ProcessorMixin.apply_chat_template(self, *args, **kwargs)
 
     WithoutVideos.__name__ = kind.__name__
     if "video_processor" in signature(kind.__init__).parameters:

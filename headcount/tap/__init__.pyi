@@ -2,12 +2,12 @@ from .anatomy import Anatomy as Anatomy
 from .anatomy import AttentionLayer as AttentionLayer
 from .anatomy import body_path as body_path
 from .anatomy import is_packed as is_packed
-from .attention_interface import Call as Call
 from .attention_interface import configurations as configurations
 from .attention_interface import dispatching as dispatching
-from .attention_interface import implementation_of as implementation_of
 from .attention_interface import plain_attention as plain_attention
 from .blocking import Blocked as Blocked
+from .call import Call as Call
+from .call import implementation_of as implementation_of
 from .changes import TorchCalls as TorchCalls
 from .changes import arguments_heard as arguments_heard
 from .changes import evaluating as evaluating
@@ -42,6 +42,7 @@ from .listener import Listener as Listener
 from .listener import Reduction as Reduction
 from .listener import Statistics as Statistics
 from .listener import WholeMap as WholeMap
+from .packed import packed_modules as packed_modules
 from .placement import OnDevices as OnDevices
 from .placement import check_divides as check_divides
 from .placement import check_not_split as check_not_split

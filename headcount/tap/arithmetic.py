@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 from headcount.core import ModelError, reason
 from headcount.tap.anatomy import Anatomy, AttentionLayer
 from headcount.tap.attention_check import AttentionCheck
-from headcount.tap.attention_interface import implementation_of
+from headcount.tap.call import implementation_of
 from headcount.tap.check import Check
 from headcount.tap.listener import Block, FunctionListener
 from headcount.tap.rounding import ALONE, ROOM, TOLERANCE

@@ -25,14 +25,13 @@ from transformers.masking_utils import sdpa_mask
 from headcount.core import Head, ModelError, reason
 from headcount.tap.anatomy import Anatomy, AttentionLayer, CallOrder
 from headcount.tap.attention_interface import (
-    Call,
     dispatching,
     eager_function,
-    implementation_of,
     plain_attention,
     stock_function,
 )
 from headcount.tap.blocking import narrowed
+from headcount.tap.call import Call, implementation_of
 from headcount.tap.changes import TorchCalls
 from headcount.tap.listener import Block, FunctionListener
 from headcount.tap.placement import head_group

@@ -13,7 +13,6 @@ the model's own, and yet it is a key of its own in both registries (`_Name`).
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Final, final
 
 from torch import Tensor, nn
@@ -22,6 +21,8 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, eager_mask, sdpa_mask
 
 from headcount.core import ModelError
+from headcount.tap.call import Call, implementation_of
+from headcount.tap.packed import Packed
 from headcount.tap.seen_keys import interval_mask
 
 _FIELD: Final = "_attn_implementation_internal"
@@ -57,24 +58,6 @@ def configurations(model: PreTrainedModel) -> list[PreTrainedConfig]:
 
 
 @final
-@dataclass(frozen=True, eq=False)
-class Call:
-    """The arguments of one call of attention, as transformers passes them."""
-
-    module: nn.Module
-    query: Tensor
-    key: Tensor
-    value: Tensor
-    mask: Tensor | None
-    kwargs: dict[str, Any]
-
-    @property
-    def tensors(self) -> tuple[nn.Module, Tensor, Tensor, Tensor, Tensor | None]:
-        """The arguments that have no name, for functions of transformers."""
-        return self.module, self.query, self.key, self.value, self.mask
-
-
-@final
 class Dispatched:
     """An attention function of transformers' kind."""
 
@@ -107,6 +90,7 @@ def dispatching(
     The model sees its own implementation's name if that is "sdpa" or "eager", otherwise "sdpa".
     Masks have the form of that implementation: under "sdpa" boolean (True = visible), under "eager"
     added to the scores. Causal masks are explicit, so no mask means that everything is visible.
+    Packed sequences, too, are one call with a mask (`packed`).
 
     Args:
         model: any transformers model.
@@ -124,16 +108,17 @@ def dispatching(
     ]
     before = [(fields, name, fields.get(name)) for fields, name in holders]
     own = implementation_of(model)
-    names = {base: _Name(base) for base in ("sdpa", "eager")}
+    names, packed = {base: _Name(base) for base in ("sdpa", "eager")}, Packed(model)
     for base, name in names.items():
-        AttentionInterface.register(name, Dispatched(attend))
+        AttentionInterface.register(name, Dispatched(packed.around(attend)))
         fused_mask = _mask_as_intervals if as_intervals else _explicit_mask
         fused_mask = fused_mask if explicit else sdpa_mask
         AttentionMaskInterface.register(name, eager_mask if base == "eager" else fused_mask)
     try:
         for fields, field, stock in before:
             fields[field] = names[_known(implementation or stock)]
-        yield names[_known(implementation or own)]
+        with packed.joining():
+            yield names[_known(implementation or own)]
     finally:
         for fields, field, stock in before:
             fields[field] = stock
@@ -185,11 +170,6 @@ def eager_function(module: nn.Module) -> Callable[..., tuple[Tensor, Tensor]]:
         f"Expected an eager_attention_forward beside {type(module).__name__}, whose weights "
         "headcount can't compute itself, but there is none."
     )
-
-
-def implementation_of(module: nn.Module) -> str | None:
-    """The attention implementation that a module would use now (`sdpa`, `eager` ...)."""
-    return getattr(getattr(module, "config", None), "_attn_implementation", None)
 
 
 def _known(name: str | None) -> str:

@@ -13,13 +13,8 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.tap.anatomy import Anatomy
-from headcount.tap.attention_interface import (
-    Call,
-    dispatching,
-    eager_function,
-    implementation_of,
-    plain_attention,
-)
+from headcount.tap.attention_interface import dispatching, eager_function, plain_attention
+from headcount.tap.call import Call, implementation_of
 from headcount.tap.listener import Listener
 from headcount.tap.rounding import MOST, SPREADS, TOLERANCE, difference
 from headcount.tap.sample_inputs import ERRORS, SampleRun

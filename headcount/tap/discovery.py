@@ -19,12 +19,8 @@ from transformers.pytorch_utils import Conv1D
 
 from headcount.core import InputError, LayerId, ModelError, amount
 from headcount.tap.anatomy import Anatomy, AttentionLayer, Parts, dead_modules
-from headcount.tap.attention_interface import (
-    Call,
-    dispatching,
-    implementation_of,
-    plain_attention,
-)
+from headcount.tap.attention_interface import dispatching, plain_attention
+from headcount.tap.call import Call, implementation_of
 from headcount.tap.own_softmax import OwnAttention, OwnSoftmax
 from headcount.tap.placement import head_group, input_device
 from headcount.tap.sample_inputs import ERRORS, check_given, refusal, run_tiny, tiny_inputs

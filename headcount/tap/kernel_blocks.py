@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 from transformers.integrations.sdpa_attention import repeat_kv
 
-from headcount.tap.attention_interface import Call, eager_function
+from headcount.tap.attention_interface import eager_function
+from headcount.tap.call import Call
 from headcount.tap.listener import KEYS, Block, Counted, Reduction, Statistics
 from headcount.tap.seen_keys import STRIPS, IntervalMask, MaskFacts, additive
 

@@ -29,14 +29,13 @@ from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_f
 from headcount.core import LayerId, ModelError
 from headcount.tap.anatomy import Anatomy, AttentionLayer, CallOrder
 from headcount.tap.attention_interface import (
-    Call,
     Dispatched,
     dispatching,
-    implementation_of,
     plain_attention,
     stock_attention,
 )
 from headcount.tap.blocking import Blocked, check_blocked, narrowed
+from headcount.tap.call import Call, implementation_of
 from headcount.tap.changes import intercepted
 from headcount.tap.kernel_blocks import AttentionCall, Cut, blocks, fill
 from headcount.tap.kernels import BLOCKS, Attending, Kernel

@@ -50,6 +50,20 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         *("explain", "llama", "--prompts", "prompts.jsonl", "--effects", "corrupt", "zero"),
         *("--texts", CORPUS, "--heads", "dec.1.2", "--out", "explain"),
     ),
+    "explain-circuit": (
+        *("explain", "llama", "--prompts", "circuits.jsonl", "--elsewhere", "prompts.jsonl"),
+        *("--circuit", "--others", "second", "mean", "resample", "--steps", "6", "--exact", "2"),
+        *("--out", "circuit"),
+    ),
+    "explain-units": (
+        *("explain", "llama", "--prompts", "circuits.jsonl", "--units", "heads", "mlps"),
+        *("--circuit", "--steps", "4", "--exact", "2", "--out", "units"),
+    ),
+    "explain-parts": (
+        *("explain", "llama", "--prompts", "circuits.jsonl", "--backups", "2"),
+        *("--each-position", "--effects", "corrupt", "zero", "restored", "relp", "attribution"),
+        *("--out", "parts"),
+    ),
     "cache": ("cache", "llama", *STREAMING, "--out", "cache"),
     "align": (
         *("align", "marian", "pairs.tsv", "--gold", "gold", "--split-punctuation"),
@@ -100,6 +114,17 @@ d0 0 1 barked VBD -
 #end document
 """
 PROMPTS = (("The old dog", " ran"), ("The old dog", " barked"))
+CIRCUITS = (
+    ("The old dog barked at", " sister", " ran", "the", "children"),
+    ("She doesn't believe that", " last", " sister", "her", "trees"),
+    ("A painter bought two", " cat", " night", "green", "tired"),
+    ("Did you hear the", " ran", " sister", "rain", "village"),
+    ("The old dog barked at", " dog", " river", "old", "tall"),
+    ("She doesn't believe that", " moon", " cat", "no", "some"),
+    ("A painter bought two", " moon", " cat", "wet", "brown"),
+    ("Did you hear the", " moon", " children", "wind", "river"),
+)
+"""Beginning, target, rival, last word, and the last word of the second prompt."""
 
 
 def prepare(folder: Path) -> None:
@@ -127,6 +152,11 @@ def prepare(folder: Path) -> None:
     (folder / "other.conllu").write_text("\n\n".join(sentences[60:]), encoding="utf-8")
     asked = ({"prompt": a, "target": b, "corrupt": "The old sea"} for a, b in PROMPTS)
     (folder / "prompts.jsonl").write_text("".join(json.dumps(each) + "\n" for each in asked))
+    asked = (
+        {"prompt": f"{text} {last}", "target": a, "against": b, "corrupt": f"{text} {other}"}
+        for text, a, b, last, other in CIRCUITS
+    )
+    (folder / "circuits.jsonl").write_text("".join(json.dumps(each) + "\n" for each in asked))
 
 
 def run(folder: Path, only: Sequence[str]) -> None:

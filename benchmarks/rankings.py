@@ -22,7 +22,8 @@ import headcount
 from headcount.explanation import SIGNED, ExplainOptions, Plan, Reader, circuits, read_prompts
 from headcount.explanation import circuit_rows as rows
 from headcount.explanation.matryoshka import learned
-from headcount.explanation.plan import Singles
+from headcount.explanation.searching import rankings
+from headcount.explanation.singles import Singles
 from headcount.models import Loaded
 
 MORE = (4, 8, 16, 24, 32, 40)
@@ -68,7 +69,7 @@ def judge(
         seconds[effect.name] = time.process_time() - start
     singles = replace(singles, plan=plan, effects=effects)
     seconds["mean_of_ranks"] = sum(seconds.values())
-    ranked = circuits.rankings(singles, {})
+    ranked = rankings(singles, {})
     for seed in seeds:
         start = time.process_time()
         seeded = replace(end, plan=replace(plan, options=replace(options, seed=seed)))
@@ -76,8 +77,7 @@ def judge(
         seconds[f"learned {seed}"] = time.process_time() - start
     num = len([*loaded.heads])
     sizes = np.array(sorted({0, num, *rows._mib_sizes(num), *MORE}))
-    circuits.sizes_of = lambda num, few=False: sizes  # type: ignore[assignment]
-    curves = circuits.curves_of([end], ranked, tell)
+    curves = circuits.curves_of([end], ranked, tell, sizes)
     for curve in curves:
         print(name, curve.ranking, curve.order)
         for row in curve.rows():

@@ -13,30 +13,31 @@ Departure: pairs, found by trying every second head; not larger sets.
 """
 
 from collections.abc import Iterator, Sequence
-from functools import partial
+from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float
 
-from headcount.core import InputError, Progress, falling, spread
+from headcount.core import InputError, Progress, falling
 from headcount.explanation.effects import Replacement
-from headcount.explanation.plan import Plan, Singles
-from headcount.explanation.result import BackupRow
-from headcount.explanation.runs import Case
+from headcount.explanation.plan import Plan
+from headcount.explanation.prompt_runs import PromptRuns
+from headcount.explanation.result import BackupRow, Explained
+from headcount.explanation.singles import Singles
 
 KEPT = 3
 """Number of the largest gains that are kept for each head."""
 
 
-def backups_of(singles: Singles, progress: Progress) -> tuple[BackupRow, ...]:
-    """The heads with the largest gains for each of the best heads, by the first replacement.
+def with_backups(found: Explained, singles: Singles, progress: Progress) -> Explained:
+    """With the heads with the largest gains for each best head, by the first replacement.
 
     Raises:
         InputError: without an effect that replaces heads.
     """
     plan = singles.plan
     if not plan.options.backups:
-        return ()
+        return found
     replacing = [each for each in plan.replacements if not each.into_second]
     if not replacing:
         raise InputError(
@@ -46,21 +47,19 @@ def backups_of(singles: Singles, progress: Progress) -> tuple[BackupRow, ...]:
     effect = replacing[0]
     alone_NH = singles.of_heads[effect.name]
     places = falling(abs(alone_NH.mean(0)))[: plan.options.backups].tolist()
-    found = list[Float[np.ndarray, "best head"]]()
-    for each in spread(partial(_of_prompt, plan, effect, places), plan.cases, "prompts"):
-        found.append(each)
-        progress("backups", len(found), len(plan.cases))
-    both_NBH = np.stack(found)
+    both_NBH = np.stack(
+        plan.measured(lambda _, runs: _of_prompt(plan, effect, places, runs), "backups", progress)
+    )
     gain_NBH = both_NBH - alone_NH[:, places, None] - alone_NH[:, None]
-    return tuple(_rows(plan, effect, places, alone_NH, gain_NBH))
+    return replace(found, backups=tuple(_rows(plan, effect, places, alone_NH, gain_NBH)))
 
 
 def _of_prompt(
-    plan: Plan, effect: Replacement, places: Sequence[int], case: Case
+    plan: Plan, effect: Replacement, places: Sequence[int], runs: PromptRuns
 ) -> Float[np.ndarray, "best head"]:
     """The effect of each best head together with every other one; with itself, twice its own."""
     pairs = [[plan.heads[best], each] for best in places for each in plan.heads]
-    lost_S = effect.lost(plan.runs(case), [[*dict.fromkeys(pair)] for pair in pairs])
+    lost_S = effect.lost(runs, [[*dict.fromkeys(pair)] for pair in pairs])
     lost_BH = lost_S.reshape(len(places), -1)
     for row, best in enumerate(places):
         lost_BH[row, best] *= 2

@@ -23,10 +23,9 @@ from typing import final
 import numpy as np
 from jaxtyping import Float, Int
 
-from headcount.core import Head, InputError, Progress, amount, paced, spread
+from headcount.core import Head, InputError, Progress, silent
 from headcount.explanation.changes import Outputs
 from headcount.explanation.circuit_rows import (
-    ORDERS,
     SIGNED,
     AreaRow,
     ComplementRow,
@@ -36,12 +35,11 @@ from headcount.explanation.circuit_rows import (
     sizes_of,
 )
 from headcount.explanation.effects import EFFECTS, Corrupt, Mean, Replacement, Zero
-from headcount.explanation.options import ExplainOptions
-from headcount.explanation.plan import Halves, Plan, Singles, chosen
+from headcount.explanation.plan import Plan
 from headcount.explanation.prompt_runs import PromptRuns
 from headcount.explanation.result import SPLIT_FROM
 from headcount.explanation.runs import Case, from_end
-from headcount.models import Loaded
+from headcount.explanation.singles import Halves
 from headcount.numbers import within
 from headcount.results import RANDOM
 
@@ -123,38 +121,6 @@ class _Resampled(Replacement):
         return from_end(prompt.clean[row].outputs, run.outputs)
 
 
-def ordered(
-    loaded: Loaded, options: ExplainOptions, scores: Mapping[str, Mapping[Head, float]]
-) -> dict[str, Float[np.ndarray, " head"]]:
-    """The scores in the order of the model's heads.
-
-    Raises:
-        InputError: without a circuit, or for scores of other heads or without numbers.
-    """
-    if scores and not options.circuit:
-        raise InputError(
-            f"Expected a circuit, whose heads scores choose, got {', '.join(scores)} without one. "
-            "Ask for it with --circuit (circuit=True), or leave the scores out."
-        )
-    if scores and options.has_mlps:
-        raise InputError(
-            f"Expected rankings of heads and MLPs, got {', '.join(scores)}, which rank heads alone."
-            " Leave --units or the scores out."
-        )
-    for name, each in scores.items():
-        if {*each} != {*loaded.heads} or not np.isfinite([*each.values()]).all():
-            raise InputError(
-                f"Expected a number for each head of {loaded.name} ({loaded.heads}) as {name}, got "
-                f"{sum(map(np.isfinite, each.values()))} for {amount(len(each), 'head')}, maybe of "
-                "another model. Give scores of this model."
-            )
-    return {name: np.array([each[h] for h in loaded.heads]) for name, each in scores.items()}
-
-
-_MEAN_OF_RANKS = "mean_of_ranks"
-"""Name of the ranking by the mean of the places that heads have by all effects."""
-
-
 @final
 @dataclass(frozen=True, eq=False)
 class Ends:
@@ -202,11 +168,10 @@ def ends_of(plan: Plan) -> tuple[list[Ends], list[str]]:
         )
     every, others = [[*plan.units]], others_of(plan)
 
-    def of_prompt(n: int) -> list[float]:
-        runs = plan.runs(plan.cases[n])
+    def of_prompt(n: int, runs: PromptRuns) -> list[float]:
         return [runs.value, *(float(each.left(n, runs, every)[0]) for each in others)]
 
-    whole_N, *nothings = np.array([*spread(of_prompt, range(len(plan.cases)), "prompts")]).T
+    whole_N, *nothings = np.array(plan.measured(of_prompt, "", silent)).T
     if whole_N.max() <= 0 and all(case.prompt.against for case in plan.cases):
         raise InputError(
             "Expected prompts of which the model prefers some target to its rival, got "
@@ -242,57 +207,34 @@ class Ranked:
     """Whether each half chose for the other."""
 
 
-def rankings(singles: Singles, scores: Mapping[str, Float[np.ndarray, " head"]]) -> list[Ranked]:
-    """The heads by each effect, by each score, and in random orders."""
-    options, num = singles.plan.options, len(singles.plan.units)
-    known = {**singles.effects, **{name: each_H[None] for name, each_H in scores.items()}}
-    found = [
-        Ranked(name, order, [chosen(each, order)], name not in scores)
-        for name, each in known.items()
-        for order in ORDERS
-    ]
-    if len(singles.effects) > 1:
-        found += [
-            Ranked(_MEAN_OF_RANKS, order, [_mean_of_ranks(found, order, singles)], True)
-            for order in ORDERS
-        ]
-    random = np.random.default_rng(options.seed)
-    drawn = ((random.permutation(num), random.permutation(num)) for _ in range(options.draws))
-    return [
-        *found,
-        Ranked(RANDOM, SIGNED, [*paced(drawn, options.draws, "draws", held=True)], True),
-    ]
-
-
-def _mean_of_ranks(ranked: Sequence[Ranked], order: Order, singles: Singles) -> Halves:
-    """The heads by the mean of their places by all effects, for either half of the prompts."""
-    halves = [
-        each.halves[0] for each in ranked if each.order == order and each.ranking in singles.effects
-    ]
-    first, second = (
-        np.mean([each[half].argsort() for each in halves], 0).argsort(kind="stable")
-        for half in (0, 1)
-    )
-    return first, second
-
-
-def curves_of(ends: Sequence[Ends], ranked: Sequence[Ranked], progress: Progress) -> list[Curve]:
+def curves_of(
+    ends: Sequence[Ends],
+    ranked: Sequence[Ranked],
+    progress: Progress,
+    sizes: Int[np.ndarray, " size"] | None = None,
+) -> list[Curve]:
     """The curve of every ranking, with all others; processes share the prompts.
 
-    Random heads have MIB's sizes only. So has every ranking under the second and later of `ends`,
-    unless the options name what the other heads give.
+    Args:
+        ends: what is predicted with all heads, and with none.
+        ranked: the rankings.
+        progress: called with the number of prompts done.
+        sizes: numbers of heads, none and all among them. By default those of `sizes_of`: MIB's only
+            for random heads, and for every ranking under the second and later of `ends`, unless the
+            options name what the other heads give.
     """
     plan, heads = ends[0].plan, ends[0].plan.units
     brief = set() if plan.options.others else {end.others.name for end in ends[1:]}
-    wanted = [
-        (end, each, sizes_of(len(heads), few=end.others.name in brief or each.ranking == RANDOM))
-        for each in ranked
-        for end in ends
-    ]
 
-    def of_prompt(n: int) -> list[Float[np.ndarray, " size"]]:
+    def sizes_in(end: Ends, ranking: str) -> Int[np.ndarray, " size"]:
+        few = end.others.name in brief or ranking == RANDOM
+        return sizes_of(len(heads), few) if sizes is None else sizes
+
+    wanted = [(end, each, sizes_in(end, each.ranking)) for each in ranked for end in ends]
+
+    def of_prompt(n: int, runs: PromptRuns) -> list[Float[np.ndarray, " size"]]:
         """What is left of a prompt with each number of best heads, by curve."""
-        runs, found = plan.runs(plan.cases[n]), dict[str, Mapping[Kept, float]]()
+        found = dict[str, Mapping[Kept, float]]()
         curves = [(end.others.name, _kept(each, sizes, n)) for end, each, sizes in wanted]
         for end in ends:
             own = [curve for name, curve in curves if name == end.others.name]
@@ -307,10 +249,7 @@ def curves_of(ends: Sequence[Ends], ranked: Sequence[Ranked], progress: Progress
             for name, curve in curves
         ]
 
-    left = list[list[Float[np.ndarray, " size"]]]()
-    for each in spread(of_prompt, range(len(plan.cases)), "prompts"):
-        left.append(each)
-        progress("circuits", len(left), len(plan.cases))
+    left = plan.measured(of_prompt, "circuits", progress)
     return [
         _curve(end, each, sizes, np.stack(left_N), heads)
         for (end, each, sizes), left_N in zip(wanted, zip(*left, strict=True), strict=True)

@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -19,54 +19,27 @@ from headcount.core import (
     Origin,
     PluginError,
     Progress,
-    amount,
     is_alone,
-    name_of,
-    names_a_head,
     short_hash,
     silent,
-    sorted_by,
 )
-from headcount.corpora import Corpus, Noted
+from headcount.corpora import Corpus
 from headcount.explanation.attribution import written
-from headcount.explanation.backups import backups_of
-from headcount.explanation.circuit_rows import Curve, KeptRow, StableRow
-from headcount.explanation.circuits import (
-    Ends,
-    areas_of,
-    curves_of,
-    ends_of,
-    ordered,
-    others_of,
-    rankings,
-)
+from headcount.explanation.backups import with_backups
+from headcount.explanation.circuits import ends_of
 from headcount.explanation.effects import EFFECTS
-from headcount.explanation.matryoshka import learned
 from headcount.explanation.options import ExplainOptions
-from headcount.explanation.plan import Plan, Singles
-from headcount.explanation.positions import HEADS, positions_of
+from headcount.explanation.plan import Plan
+from headcount.explanation.positions import with_positions
 from headcount.explanation.prompt_runs import known
 from headcount.explanation.prompts import Prompt, prompts_of
 from headcount.explanation.reader import Reader
-from headcount.explanation.reason_rows import looks_of
-from headcount.explanation.refined import refined
-from headcount.explanation.result import (
-    UNLIKELY,
-    EffectRow,
-    Explained,
-    ExplanationRecord,
-    PromptRow,
-    WrittenRow,
-)
+from headcount.explanation.reason_rows import with_looks
+from headcount.explanation.result import Explained, WrittenRow
 from headcount.explanation.runs import Case, Row, rows_at_once
-from headcount.explanation.stable import (
-    kept_rows,
-    no_ranking,
-    stability_rows,
-    stable_circuit,
-    stable_rows,
-)
-from headcount.explanation.together import joint_rows
+from headcount.explanation.searching import Search, ordered, with_circuits
+from headcount.explanation.singles import Singles
+from headcount.explanation.together import with_joint
 from headcount.models import (
     Loaded,
     as_loaded,
@@ -82,8 +55,6 @@ SOUGHT = 4
 """Number of tokens that are looked at for each that is kept; parts of a letter are skipped."""
 NO_TEXT = "\ufffd"
 """What a tokenizer writes for bytes that are no letter by themselves."""
-_OF_CIRCUIT = 40
-"""Largest number of heads of a stable circuit whose looks are explained."""
 TEXTS = 64
 """Largest number of texts over which outputs are averaged."""
 
@@ -142,7 +113,7 @@ def explain(
     signed = signature(loaded, _hash([*prompts, *elsewhere]), **_signed(options, texts, given))
     plan_without = partial(Plan.of, loaded, cases, options, read)
     found, failed = _kept(
-        plan_without, lambda plan: _explained(reader, plan, given, others, progress)
+        plan_without, lambda plan: _explained(plan, reader.kind, given, others, progress)
     )
     warned = (*filter(None, [unknown]), *found.record.warnings, *failed)
     timings = {"all": time.time() - begun}
@@ -195,46 +166,50 @@ def _left_out(plan: Plan, error: PluginError) -> list[object]:
 
 
 def _explained(
-    reader: Reader,
     plan: Plan,
+    kind: str,
     given: Mapping[str, Float[np.ndarray, " head"]],
     elsewhere: Sequence[Case],
     progress: Progress,
 ) -> Explained:
     """Measure what is planned: heads one by one, together, and as circuits."""
-    options = plan.options
-    ends, faults = ends_of(plan) if options.circuit else ([], [])
+    ends, faults = ends_of(plan) if plan.options.circuit else ([], [])
     singles = Singles.measured(plan, progress)
-    joint = tuple(joint_rows(singles, progress))
-    rows = tuple(singles.rows())
-    found = Explained(
-        _record(singles, faults, reader.kind),
-        rows,
-        joint,
-        tuple(singles.layers()),
-        tuple(singles.prompts()),
-        tuple(singles.alone()),
-        tuple(_written(reader, plan.loaded, plan.cases, rows)),
-        *looks_of(plan, singles.best(plan.options.reasons), progress),
-        backups_of(singles, progress),
-        positions_of(plan, singles.best(HEADS), progress),
+    found = singles.explained(kind, faults)
+    for part in PARTS:
+        found = part(found, singles, progress)
+    if not ends:
+        return found
+    return with_circuits(found, singles, Search(ends, given, elsewhere), progress)
+
+
+def with_written(found: Explained, singles: Singles, progress: Progress) -> Explained:
+    """With what heads write where one prompt's prediction is made, where attribution is exact."""
+    plan, rows = singles.plan, list[WrittenRow]()
+    heads = {row.part for row in found.effects if row.effect == "attribution"}
+    if len(plan.cases) > 1 or not heads:
+        return found
+    piece, vocabulary = (
+        Reader(plan.loaded, plan.options).piece,
+        len(plan.loaded.encoder().tokenizer),
     )
-    if ends:
-        taught = learned(ends[0], progress)
-        ranked = [*rankings(singles, given), *taught, *refined(singles, taught, ends[0], progress)]
-        curves = curves_of(ends, ranked, progress)
-        found = _with_circuits(found, ends, singles, curves, elsewhere)
-        looks, reasons = looks_of(plan, _of_circuit(found), progress)
-        found = replace(found, looks=found.looks + looks, reasons=found.reasons + reasons)
-    return found
+    most = min(SOUGHT * WRITTEN, vocabulary)
+    for head, each in (written(plan.loaded, plan.cases[0].rows[0], most, vocabulary) or {}).items():
+        for side in (each[:most], each[most:]) if str(head) in heads else ():
+            pieces = ((piece(token), value) for token, value in side)
+            readable = (WrittenRow(str(head), *pair) for pair in pieces if NO_TEXT not in pair[0])
+            rows += islice(readable, WRITTEN)
+    return replace(found, written=tuple(rows))
 
 
-def _of_circuit(found: Explained) -> list[Head]:
-    """The most certain heads of the stable circuit that have no reasons yet."""
-    kept = [row for row in found.stable if row.verdict != "out" and names_a_head(row.head)]
-    kept = sorted_by(kept, lambda row: row.share, descending=True)[:_OF_CIRCUIT]
-    known = {row.head for row in found.looks}
-    return [Head.parse(row.head) for row in kept if row.head not in known]
+PARTS: tuple[Callable[[Explained, Singles, Progress], Explained], ...] = (
+    with_joint,
+    with_written,
+    with_looks,
+    with_backups,
+    with_positions,
+)
+"""What is measured once the effects of single heads are known; each adds rows of its own."""
 
 
 def _elsewhere(elsewhere: Sequence[Prompt], options: ExplainOptions) -> Sequence[Prompt]:
@@ -254,61 +229,8 @@ def _check_memory(loaded: Loaded, cases: Sequence[Case], texts: Sequence[Row]) -
     check_memory(loaded, longest, advice="Give shorter prompts", at_once=at_once)
 
 
-def _with_circuits(
-    found: Explained,
-    ends: Sequence[Ends],
-    singles: Singles,
-    curves: Sequence[Curve],
-    elsewhere: Sequence[Case],
-) -> Explained:
-    """The explanation with its circuits, and what is stable of the best one."""
-    plan, others = singles.plan, ends[0].others
-    warnings = (*found.record.warnings, *filter(None, [no_ranking(curves)]))
-    record = replace(found.record, nothing=ends[0].row().nothing, warnings=warnings)
-    seed, kept, rows = plan.options.seed, list[KeptRow](), list[StableRow]()
-    stable = stable_circuit(singles.effects, curves, plan.units, seed)
-    if stable is not None:
-        kept += kept_rows(stable, plan, others, "these")
-        rows += stable_rows(stable, plan, others)
-        record = replace(record, stable=stable.ranking, stable_size=stable.size)
-        if elsewhere:
-            options = replace(plan.options, others=(others.name,))
-            there = Plan.of(plan.loaded, elsewhere, options, plan.texts)
-            kept += kept_rows(stable, there, others_of(there)[0], "elsewhere")
-    return replace(
-        found,
-        record=record,
-        faithfulness=tuple(row for curve in curves for row in curve.rows()),
-        circuits=tuple(row for curve in curves for row in curve.circuits()),
-        areas=tuple(areas_of(curves)),
-        complements=tuple(end.row() for end in ends),
-        stability=tuple(stability_rows(singles.effects, curves, seed)),
-        stable=tuple(rows),
-        kept=tuple(kept),
-    )
-
-
 def _texts(reader: Reader, texts: Corpus | None) -> tuple[Row, ...]:
     return () if texts is None else tuple(reader.text(each.text) for each in islice(texts, TEXTS))
-
-
-def _written(
-    reader: Reader, loaded: Loaded, cases: Sequence[Case], rows: Sequence[EffectRow]
-) -> Iterator[WrittenRow]:
-    """What the heads write where one prompt's prediction is made, where attribution is exact."""
-    heads = {row.part for row in rows if row.effect == "attribution"}
-    if len(cases) > 1 or not heads:
-        return
-    vocabulary = len(loaded.encoder().tokenizer)
-    most = min(SOUGHT * WRITTEN, vocabulary)
-    found = written(loaded, cases[0].rows[0], most, vocabulary)
-    for head, each in (found or {}).items():
-        if str(head) in heads:
-            for side in (each[:most], each[most:]):
-                pieces = ((reader.piece(token), value) for token, value in side)
-                readable = ((piece, value) for piece, value in pieces if NO_TEXT not in piece)
-                for piece, value in islice(readable, WRITTEN):
-                    yield WrittenRow(str(head), piece, value)
 
 
 def _hash(prompts: Sequence[Prompt]) -> str:
@@ -343,66 +265,3 @@ def _signed(
         "texts": None if texts is None else texts.sha256()[:8],
         "seed": options.seed,
     }
-
-
-def _record(singles: Singles, faults: Sequence[str], kind: str) -> ExplanationRecord:
-    """What is predicted, and how that was measured."""
-    plan = singles.plan
-    value, low, high = plan.blocks.within(singles.value_N)
-    return ExplanationRecord(
-        signature="",
-        warnings=(
-            *_unlikely([*singles.prompts()], kind),
-            *Noted(repeated=sum(each.text.num_repeated > 0 for each in plan.cases)).warnings(),
-            *_shared(plan.cases),
-            *plan.blocks.warnings(),
-            *faults,
-        ),
-        model=name_of(plan.loaded.name),
-        kind=kind,
-        first=plan.options.first,
-        value=value,
-        low=low,
-        high=high,
-        second=float(np.mean(singles.second_N)),
-        logit=singles.logit,
-        looks="" if plan.knockout is None else _looks(plan.options, plan.cases),
-        means_over=amount(len(plan.texts), "text") if plan.texts else "prompts",
-        words={name: EFFECTS[name].words() for name in singles.effects},
-    )
-
-
-def _unlikely(prompts: Sequence[PromptRow], kind: str) -> Iterator[str]:
-    """What a reader must know before anything else: that hardly anything was predicted."""
-    rows = [row for row in prompts if row.probability < UNLIKELY]
-    if not rows:
-        return
-    row, blank = rows[0], ""
-    is_text = kind == "causal-lm" and not row.pictures
-    if is_text and row.target[:1].isalnum() and not row.prompt[-1:].isspace():
-        blank = f' (did you mean " {row.target}", with a leading blank?)'
-    more = "" if len(prompts) == 1 else f" after {row.prompt!r}"
-    yield (
-        f"the model gives “{row.target}” a probability of {row.probability:.0e}{more}, less than "
-        f"{UNLIKELY:.0e}, in {amount(len(rows), 'prompt')} of {len(prompts)}, so what is explained "
-        f"was hardly predicted{blank}"
-    )
-
-
-def _shared(cases: Sequence[Case]) -> Iterator[str]:
-    """Which tokens target and rival begin with, if some do."""
-    if found := [case for case in cases if case.shared]:
-        yield (
-            f"target and rival both begin with {found[0].shared!r} in "
-            f"{amount(len(found), 'prompt')} of {len(cases)}; these tokens add nothing to the "
-            "difference"
-        )
-
-
-def _looks(options: ExplainOptions, cases: Sequence[Case]) -> str:
-    """Which looks are knocked out; of one prompt, the target's word is named."""
-    query = "where the prediction is made" if options.query is None else f"“{options.query}”"
-    named = f" “{cases[0].prompt.target.strip()}”" if len(cases) == 1 else ""
-    key = f"the target's word{named}" if options.key is None else f"“{options.key}”"
-    occurs = "it occurs" if options.query is None else "they occur"
-    return f"from {query} at {key}, wherever {occurs} in the prompt"

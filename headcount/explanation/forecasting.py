@@ -52,7 +52,7 @@ def forecast(loaded: Loaded, prompts: Sequence[Prompt], options: ExplainOptions)
     heads, others = plan.units, others_of(plan)
     random = np.random.default_rng(options.seed)
     sets = [[head for head in heads if random.random() < 0.5] for _ in range(_ROWS)]
-    runs, run_s = _timed(lambda: plan.runs(middle[-1]))
+    runs, run_s = _timed(lambda: plan.runs(len(middle) - 1))
     row_s = [_timed(partial(each.left, len(middle) - 1, runs, sets))[1] / _ROWS for each in others]
     ranked = len(plan.effects) + bool(options.refining)
     orders = len(ORDERS) * ranked + bool(options.learning) + options.draws

@@ -97,7 +97,7 @@ class Prompted:
     @classmethod
     def of(cls, end: Ends, n: int) -> "Prompted":
         """Prompt n."""
-        runs = end.plan.runs(end.plan.cases[n])
+        runs = end.plan.runs(n)
         effect = end.others.of(n)[0]
         found = [effect.given(runs, row) or {} for row in range(runs.num_rows)]
         return cls(end.plan.cases[n].rows, [*map(_own, found)], float(end.whole_N[n]))

@@ -12,33 +12,36 @@ Reference: Locating and Editing Factual Associations in GPT (Meng et al., 2022),
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import partial
+from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float
 
-from headcount.core import Head, InputError, Progress, spread
+from headcount.core import Head, InputError, Progress
 from headcount.explanation.changes import At, Change
 from headcount.explanation.effects import Replacement
 from headcount.explanation.plan import Plan
+from headcount.explanation.prompt_runs import PromptRuns
 from headcount.explanation.prompts import named_word
-from headcount.explanation.result import PositionRow
+from headcount.explanation.result import Explained, PositionRow
 from headcount.explanation.runs import Case
+from headcount.explanation.singles import Singles
 
 HEADS = 10
 """Number of the best heads that are replaced at each token."""
 
 
-def positions_of(plan: Plan, heads: Sequence[Head], progress: Progress) -> tuple[PositionRow, ...]:
-    """A row for each of some heads, each token, and each effect that replaces outputs.
+def with_positions(found: Explained, singles: Singles, progress: Progress) -> Explained:
+    """With a row for each of the best heads, each token, and each effect that replaces outputs.
 
     Raises:
         InputError: for an encoder-decoder, or targets that need several masks.
     """
+    plan = singles.plan
     effects = [each for each in plan.replacements if not each.into_second]
     effects = [each for each in effects if "looks" not in each.needs]
     if not plan.options.each_position or not effects:
-        return ()
+        return found
     for case in plan.cases:
         if any(row.ids[: len(case.text.ids)] != case.text.ids for row in case.rows) or any(
             row.decoder_ids is not None for row in case.rows
@@ -49,17 +52,19 @@ def positions_of(plan: Plan, heads: Sequence[Head], progress: Progress) -> tuple
                 "out."
             )
     num = min(len(case.text.ids) for case in plan.cases)
-    found = list[Float[np.ndarray, "effect head token"]]()
-    for each in spread(partial(_of_prompt, plan, effects, heads, num), plan.cases, "prompts"):
-        found.append(each)
-        progress("each position", len(found), len(plan.cases))
-    return tuple(_rows(plan, effects, heads, np.stack(found)))
+    heads = singles.best(HEADS)
+    lost = plan.measured(
+        lambda n, runs: _of_prompt(plan.cases[n], effects, heads, num, runs),
+        "each position",
+        progress,
+    )
+    return replace(found, positions=tuple(_rows(plan, effects, heads, np.stack(lost))))
 
 
 def _of_prompt(
-    plan: Plan, effects: Sequence[Replacement], heads: Sequence[Head], num: int, case: Case
+    case: Case, effects: Sequence[Replacement], heads: Sequence[Head], num: int, runs: PromptRuns
 ) -> Float[np.ndarray, "effect head token"]:
-    runs, first = plan.runs(case), len(case.text.ids) - num
+    first = len(case.text.ids) - num
     places = range(first, first + num)
     lost = list[Float[np.ndarray, " change"]]()
     for effect in effects:

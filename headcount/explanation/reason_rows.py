@@ -7,6 +7,7 @@ have looks of their own, whose terms by writer are averaged.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import product
 
@@ -17,30 +18,34 @@ from headcount.core import Head, Progress, falling, spread
 from headcount.explanation.plan import Plan
 from headcount.explanation.prompts import REPEATED, named_word
 from headcount.explanation.reasons import Scored, scored
-from headcount.explanation.result import LookRow, ReasonRow
+from headcount.explanation.result import Explained, LookRow, ReasonRow
 from headcount.explanation.runs import Case
+from headcount.explanation.singles import Singles
 from headcount.numbers import ordinal
 
 PAIRED = 6
 """Number of the largest writers of a query, and of a key, whose pairs are kept."""
 
 
-def looks_of(
-    plan: Plan, heads: Sequence[Head], progress: Progress
-) -> tuple[tuple[LookRow, ...], tuple[ReasonRow, ...]]:
-    """Where some heads look, and why; nothing where their scores can't be split."""
-    found = list[Mapping[Head, Scored]]()
+def with_looks(found: Explained, singles: Singles, progress: Progress) -> Explained:
+    """With where the best heads look, and why."""
+    return looks_of(found, singles.plan, singles.best(singles.plan.options.reasons), progress)
+
+
+def looks_of(found: Explained, plan: Plan, heads: Sequence[Head], progress: Progress) -> Explained:
+    """With where some heads look, and why; nothing where their scores can't be split."""
+    scored_N = list[Mapping[Head, Scored]]()
     if heads:
         for each in spread(partial(_of_prompt, plan, heads), plan.cases, "prompts"):
-            found.append(each)
-            progress("reasons", len(found), len(plan.cases))
-    looks, reasons = list[LookRow](), list[ReasonRow]()
+            scored_N.append(each)
+            progress("reasons", len(scored_N), len(plan.cases))
+    looks, reasons = [*found.looks], [*found.reasons]
     for head in heads:
-        if all(head in each for each in found):
-            of_head = [each[head] for each in found]
+        if all(head in each for each in scored_N):
+            of_head = [each[head] for each in scored_N]
             looks.append(_look(plan, head, of_head))
             reasons += _reasons(plan, head, of_head)
-    return tuple(looks), tuple(reasons)
+    return replace(found, looks=tuple(looks), reasons=tuple(reasons))
 
 
 def _of_prompt(plan: Plan, heads: Sequence[Head], case: Case) -> dict[Head, Scored]:

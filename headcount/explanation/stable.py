@@ -30,7 +30,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from headcount.core import Head, amount, spread
+from headcount.core import Head, amount, names_a_head, silent, sorted_by
 from headcount.explanation.blocks import Blocks
 from headcount.explanation.circuit_rows import (
     ASKED,
@@ -43,6 +43,8 @@ from headcount.explanation.circuit_rows import (
 )
 from headcount.explanation.circuits import Others
 from headcount.explanation.plan import Plan
+from headcount.explanation.prompt_runs import PromptRuns
+from headcount.explanation.result import Explained
 from headcount.numbers import percent
 from headcount.results import RANDOM
 from headcount.statistics import FEWEST_CLUSTERS
@@ -53,6 +55,8 @@ CERTAIN = 0.95
 """Share of the resamples whose circuits have a head that is in."""
 MORE = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """How many times as many prompts are drawn, to say with how many circuits would agree so far."""
+EXPLAINED = 40
+"""Largest number of heads of a stable circuit whose looks are explained."""
 SHARE = 0.8
 """Share of the prediction that a circuit keeps whose size is taken."""
 
@@ -209,6 +213,14 @@ def stable_rows(stable: Stable, plan: Plan, others: Others) -> Iterator[StableRo
         yield StableRow(str(head), float(share), _verdict(stable, number), value, p)
 
 
+def unexplained(rows: Sequence[StableRow], found: Explained) -> list[Head]:
+    """The most certain heads of a stable circuit whose looks have no reasons yet."""
+    kept = [row for row in rows if row.verdict != "out" and names_a_head(row.head)]
+    kept = sorted_by(kept, lambda row: row.share, descending=True)[:EXPLAINED]
+    known = {row.head for row in found.looks}
+    return [Head.parse(row.head) for row in kept if row.head not in known]
+
+
 def _verdict(stable: Stable, number: int) -> str:
     if stable.is_in_H[number]:
         return "in"
@@ -224,9 +236,7 @@ def _left(
     """What is predicted of each prompt with all heads, with none, and with some sets alone."""
     gone = [[*heads], *([heads[n] for n in np.flatnonzero(~is_in_H).tolist()] for is_in_H in sets)]
 
-    def of_prompt(n: int) -> Float[np.ndarray, " set"]:
-        runs = plan.runs(plan.cases[n])
+    def of_prompt(n: int, runs: PromptRuns) -> Float[np.ndarray, " set"]:
         return np.append(runs.value, others.left(n, runs, gone))
 
-    found = [*spread(of_prompt, range(len(plan.cases)), "prompts")]
-    return np.stack(found)
+    return np.stack(plan.measured(of_prompt, "", silent))

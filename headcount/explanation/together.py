@@ -9,45 +9,37 @@ no prompt chooses its own heads.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import comb, prod
 from typing import final
 
 import numpy as np
 from jaxtyping import Float
 
-from headcount.core import Head, Progress, paced, spread
-from headcount.explanation.blocks import Blocks
+from headcount.core import Head, Progress, paced
 from headcount.explanation.effects import Replacement
-from headcount.explanation.options import ExplainOptions
-from headcount.explanation.plan import Singles, chosen
-from headcount.explanation.result import JointRow
+from headcount.explanation.prompt_runs import PromptRuns
+from headcount.explanation.result import Explained, JointRow
+from headcount.explanation.singles import Singles, chosen
 
 
-def joint_rows(singles: Singles, progress: Progress) -> Iterator[JointRow]:
-    """A row for each number of best heads, by each effect of a replacement."""
-    plan, every = singles.plan, [*singles.plan.loaded.heads]
+def with_joint(found: Explained, singles: Singles, progress: Progress) -> Explained:
+    """With a row for each number of best heads, by each effect of a replacement."""
+    plan = singles.plan
     sets = [
-        Together(effect, ranking, singles.of_heads, plan.heads, size, every, plan.options)
+        Together(effect, ranking, singles, size)
         for effect in plan.replacements
         for ranking in _rankings(effect, singles.effects)
         for size in plan.options.together
         if size < len(plan.heads)
     ]
 
-    def of_prompt(n: int) -> list[Float[np.ndarray, " set"]]:
-        runs = plan.runs(plan.cases[n])
+    def of_prompt(n: int, runs: PromptRuns) -> list[Float[np.ndarray, " set"]]:
         return [each.effect.lost(runs, each.sets(n)) for each in sets]
 
-    for n, effects in enumerate(
-        spread(of_prompt, range(len(plan.cases) if sets else 0), "prompts")
-    ):
-        for each, effect_S in zip(sets, effects, strict=True):
-            each.add(effect_S)
-        progress("heads together", n + 1, len(plan.cases))
-    has_rival_N = [bool(case.prompt.against) for case in plan.cases]
-    for each in sets:
-        before_N = singles.second_N if each.effect.into_second else singles.value_N
-        yield each.row(np.where(has_rival_N, before_N, np.nan), plan.blocks)
+    lost = plan.measured(of_prompt, "heads together", progress) if sets else []
+    rows = (each.row(np.stack(lost_NS)) for each, *lost_NS in zip(sets, *lost, strict=True))
+    return replace(found, joint=tuple(rows))
 
 
 def _rankings(effect: Replacement, known: Mapping[str, object]) -> Iterator[str]:
@@ -64,27 +56,17 @@ class Together:
     Args:
         effect: the effect.
         ranking: name of the effect by which they are the best.
-        effects: the effects of every head alone, by name.
-        heads: these heads.
+        singles: the effects of every head alone.
         size: the number of best ones.
-        others: all heads of the model, of which some are drawn.
-        options: how many random sets are drawn beside them, and by which seed.
     """
 
-    def __init__(
-        self,
-        effect: Replacement,
-        ranking: str,
-        effects: Mapping[str, Float[np.ndarray, "prompt head"]],
-        heads: Sequence[Head],
-        size: int,
-        others: Sequence[Head],
-        options: ExplainOptions,
-    ) -> None:
-        self.effect = effect
+    def __init__(self, effect: Replacement, ranking: str, singles: Singles, size: int) -> None:
+        self.effect, self._singles = effect, singles
         self.ranking, self.size = ranking, size
-        self._single_NH, random = effects[effect.name], np.random.default_rng((options.seed, size))
-        self._numbers = [order_H[:size] for order_H in chosen(effects[ranking])]
+        heads, others = singles.plan.heads, [*singles.plan.loaded.heads]
+        options = singles.plan.options
+        random = np.random.default_rng((options.seed, size))
+        self._numbers = [order_H[:size] for order_H in chosen(singles.of_heads[ranking])]
         """Numbers of the best heads for either half of the prompts."""
         self._best = [[heads[number] for number in each] for each in self._numbers]
         self._by_layer = all(_are_many(best, others) for best in self._best)
@@ -99,30 +81,25 @@ class Together:
             ]
             for best in self._best
         ]
-        self._together = list[Float[np.ndarray, " set"]]()
 
     def sets(self, prompt: int) -> list[list[Head]]:
         """The best heads for a prompt, and random ones."""
         return [self._best[prompt % 2], *self._drawn[prompt % 2]]
 
-    def add(self, effect_S: Float[np.ndarray, " set"]) -> None:
-        """Add the effects of the sets of the next prompt."""
-        self._together.append(effect_S)
-
-    def row(self, before_N: Float[np.ndarray, " prompt"], blocks: Blocks) -> JointRow:
-        """The effect together, the sum of single effects, and the effect of random heads.
-
-        Args:
-            before_N: what is predicted with all heads as they are, of the prompts that are
-                changed; NaN for those without a rival.
-            blocks: which prompts share names.
-        """
-        effect_NS = np.stack(self._together)
+    def row(self, effect_NS: Float[np.ndarray, "prompt set"]) -> JointRow:
+        """The effect together, the sum of single effects, and the effect of random heads."""
+        singles, blocks = self._singles, self._singles.plan.blocks
+        has_rival_N = [bool(case.prompt.against) for case in singles.plan.cases]
+        before_N = singles.second_N if self.effect.into_second else singles.value_N
+        before_N = np.where(has_rival_N, before_N, np.nan)
         sign = -1 if self.effect.into_second else 1
         sets_S = effect_NS[:, 1:].mean(0)
         preferred_S = _preferred(before_N[:, None] - sign * effect_NS)
         singles_N = np.array(
-            [each_H[self._numbers[n % 2]].sum() for n, each_H in enumerate(self._single_NH)]
+            [
+                each_H[self._numbers[n % 2]].sum()
+                for n, each_H in enumerate(singles.of_heads[self.effect.name])
+            ]
         )
         random_N = effect_NS[:, 1:].mean(1)
         value, low, high = blocks.within(effect_NS[:, 0])

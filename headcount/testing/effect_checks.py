@@ -162,7 +162,7 @@ def _outputs(
             known.model, cases, options, [reader.text(text) for text in known.written[:PROMPTS]]
         )
         (effect,) = plan.replacements
-        return [effect.given(plan.runs(case), 0) for case in cases]
+        return [effect.given(plan.runs(n), 0) for n in range(len(cases))]
 
 
 @check("laws")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from headcount.core import Head, InputError, silent
 from headcount.explanation import (
@@ -28,11 +29,11 @@ from headcount.explanation import (
 from headcount.explanation.blocks import Blocks
 from headcount.explanation.circuits import Ranked, ends_of
 from headcount.explanation.effects import Corrupt, Mean, Replacement, Restored, Zero
-from headcount.explanation.plan import Singles
 from headcount.explanation.prompt_runs import PromptRuns, mean_outputs
 from headcount.explanation.reader import Reader
-from headcount.explanation.refined import refined
 from headcount.explanation.runs import Case
+from headcount.explanation.searching import refined
+from headcount.explanation.singles import Singles
 from headcount.explanation.together import Together
 from headcount.models import Loaded
 from headcount.pages import document_of
@@ -522,38 +523,50 @@ def test_what_has_no_circuit(tmp_path: Path) -> None:
         ExplainOptions(heads=("dec.0.1",), circuit=True)
 
 
+def _singles(
+    held: Loaded, effects: dict[str, Any], draws: int, prompts: list[Prompt], values: list[float]
+) -> Singles:
+    """A table of effects on three prompts that share no names."""
+    reader = Reader(loaded(LLAMA), ExplainOptions())
+    options, cases = ExplainOptions(draws=draws), [reader.case(each) for each in prompts]
+    plan = replace(Plan.of(held, cases, options, ()), blocks=Blocks(np.arange(3)))
+    value_N = np.array(values)
+    return Singles(plan, value_N, value_N, value_N, effects, {}, 0.0, np.zeros((3, 0)))
+
+
 @pytest.mark.parametrize(("effect", "best", "random"), [(Zero(), 2, 1.5), (Restored(), 1, 1.0)])
 def test_prompts_whose_target_stays_preferred_are_counted(
     effect: Replacement, best: int, random: float
 ) -> None:
     """With the best heads replaced, and the mean over sets of random ones; and their spread."""
-    heads, blocks = [*loaded(LLAMA).heads], Blocks(np.arange(3))
-    alone = {effect.name: np.ones((3, len(heads)))}
-    options = ExplainOptions(draws=2)
-    together = Together(effect, effect.name, alone, heads, 1, heads, options)
-    for effect_S in ([2.0, 5.0, 1.0], [1.0, -1.0, 0.5], [-9.0, 3.0, 3.0]):
-        together.add(np.array(effect_S))
-    before = np.array([3.0, 2.0, np.nan] if not effect.into_second else [-3.0, 0.0, np.nan])
-    row = together.row(before, blocks)
+    held, name = loaded(LLAMA), effect.name
+    values = [-3.0, 0.0, 1.0] if effect.into_second else [3.0, 2.0, 1.0]
+    alone = {name: np.ones((3, len([*held.heads])))}
+    effect_NS = np.array([[2.0, 5.0, 1.0], [1.0, -1.0, 0.5], [-9.0, 3.0, 3.0]])
+    without = [replace(each, against=None) for each in PROMPTS[:3]]
+    singles = _singles(held, alone, 2, [*PROMPTS[:2], without[2]], values)
+    row = Together(effect, name, singles, 1).row(effect_NS)
     assert (row.preferred, row.random_preferred) == (best, random)
     means = (5 - 1 + 3) / 3, (1 + 0.5 + 3) / 3
     assert (row.random_least, row.random_most) == pytest.approx((min(means), max(means)))
-    none = together.row(np.full(3, np.nan), blocks)
+    none = Together(effect, name, _singles(held, alone, 2, without, values), 1).row(effect_NS)
     assert isnan(none.preferred) and isnan(none.random_preferred)
 
 
 def test_random_heads_are_of_any_layer_where_too_few_sets_of_the_same_exist() -> None:
     """Of 4 heads a layer, 1 has 3 others; of 9, 2 in one layer and 1 in another have 21 x 8."""
-    effect, blocks = Zero(), Blocks(np.arange(3))
     for per_layer, best, drawn in [(4, [0], "all"), (9, [0], "all"), (9, [0, 1, 9], "layers")]:
-        heads = [Head("decoder.self", layer, n) for layer in range(3) for n in range(per_layer)]
+        sizes: dict[str, Any] = {"vocab_size": 1000, "intermediate_size": 8}
+        config = LlamaConfig(
+            num_hidden_layers=3, num_attention_heads=per_layer, hidden_size=4 * per_layer, **sizes
+        )
+        held = Loaded(LlamaForCausalLM(config), None, "tiny")
+        heads = [*held.heads]
         alone = np.zeros((3, len(heads)))
         alone[:, best] = 1
-        options = ExplainOptions(draws=40)
-        sets = Together(effect, "zero", {"zero": alone}, heads, len(best), heads, options)
-        for _ in range(3):
-            sets.add(np.ones(41))
-        assert sets.row(np.ones(3), blocks).drawn == drawn
+        singles = _singles(held, {"zero": alone}, 40, PROMPTS[:3], [1.0] * 3)
+        sets = Together(Zero(), "zero", singles, len(best))
+        assert sets.row(np.ones((3, 41))).drawn == drawn
         layers = {tuple(sorted(head.layer for head in each)) for each in sets.sets(0)[1:]}
         assert len(layers) == 1 if drawn == "layers" else len(layers) > 1
         assert not {heads[n] for n in best} & {head for each in sets.sets(0)[1:] for head in each}

@@ -154,7 +154,7 @@ def test_what_a_stable_circuit_keeps_is_measured(monkeypatch: pytest.MonkeyPatch
     share = np.array([1.0, 0.99, 0.5, *[0.0] * 9])
     chosen = Stable("estimate", heads, 3, share)
     monkeypatch.setattr(
-        "headcount.explanation.explaining.stable_circuit",
+        "headcount.explanation.searching.stable_circuit",
         lambda effects, curves, heads, seed: chosen,
     )
     options = ExplainOptions(

@@ -28,7 +28,13 @@ from headcount.commands import (
     shown,
 )
 from headcount.core import InputError, ResumePolicy, amount
-from headcount.corpora import Corpus, check_frequencies, check_reads_sound, named_columns
+from headcount.corpora import (
+    Corpus,
+    check_frequencies,
+    check_reads_sound,
+    holds_recordings,
+    named_columns,
+)
 
 if TYPE_CHECKING:
     pass
@@ -52,7 +58,8 @@ class Analyze(
     corpus: CorpusFiles = ()
     """Files: .txt (an example per line or paragraph), .jsonl, .csv or .parquet (text or messages),
     .conllu, .tsv (source<TAB>target), or hf://dataset?split=train; for a Vision Transformer, images
-    or a folder of them; for a Whisper, a folder or a table of recordings with transcripts."""
+    or a folder of them; for a Whisper or Qwen2-Audio, a folder or a table of recordings with
+    transcripts."""
     source: Path | None = None
     """Source side of parallel text (.txt or .conllu)."""
     target: Path | None = None
@@ -83,7 +90,7 @@ class Analyze(
     @cached_property
     def texts(self) -> Corpus:
         """The corpus."""
-        if models.reads_sound(self.model):
+        if models.reads_sound(self.model) or holds_recordings(self.corpus):
             return self.recordings
         sides = (self.source, self.target, self.limit)
         how = {"pairs": self.pairs, "stream": self.stream, "links": self.links}

@@ -104,6 +104,7 @@ from .recordings import UnusableError as UnusableError
 from .recordings import as_flac as as_flac
 from .recordings import bare as bare
 from .recordings import check_reads_sound as check_reads_sound
+from .recordings import holds_recordings as holds_recordings
 from .recordings import read_recordings as read_recordings
 from .recordings import read_transcripts as read_transcripts
 from .recordings import recorded as recorded

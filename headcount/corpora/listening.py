@@ -40,6 +40,11 @@ class Speech(Protocol):
         """Seconds of a frame."""
         ...
 
+    @property
+    def hides_silence(self) -> bool:
+        """Whether frames behind the end of a recording are masked, by an argument `is_sound`."""
+        ...
+
     def num_frames(self, samples_N: Float[np.ndarray, " sample"]) -> int:
         """Number of frames up to the end of a recording."""
         ...

@@ -242,6 +242,13 @@ def read_recordings(data: Data, columns: Columns | None = None) -> list[Recordin
     return found
 
 
+def holds_recordings(data: Sequence[Data]) -> bool:
+    """Whether data are one folder with a file of sound in it."""
+    if len(data) != 1 or not isinstance(data[0], str | Path) or not Path(data[0]).is_dir():
+        return False
+    return any(each.suffix.lower() in ENDINGS for each in Path(data[0]).rglob("*"))
+
+
 def _in_folder(folder: Path, columns: Columns | None) -> Iterator[Recording]:
     sounds = sorted(path for path in folder.rglob("*") if path.suffix.lower() in ENDINGS)
     tables = sorted(path for path in folder.glob("*") if path.suffix in _TABLES)

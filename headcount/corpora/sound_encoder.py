@@ -122,7 +122,7 @@ class SoundEncoder:
             number, prompt, words = self._read(sentence)
             ids = [*prompt, *words]
             special = [True] * len(prompt) + [False] * len(words)
-            target = Encoded(ids, [NO_WORD] * len(ids), special, len(ids))
+            target = Encoded(ids, [NO_WORD] * len(ids), special, len(ids)) if ids else None
             found.append(EncodedPair(sentence, self._frames(number), target))
         return found
 
@@ -130,8 +130,12 @@ class SoundEncoder:
         self, sentences: Sequence[Sentence], ids_BN: Tensor, is_token_BN: Tensor
     ) -> dict[str, Tensor]:
         """The arguments of the model's forward for some recordings."""
-        features = [self.speech.features(self._samples(each)) for each in sentences]
-        return {"input_features": torch.cat(features).cpu()}
+        samples = [*map(self._samples, sentences)]
+        found = {"input_features": torch.cat([*map(self.speech.features, samples)]).cpu()}
+        if self.speech.hides_silence:
+            number_B = torch.tensor([*map(self.speech.num_frames, samples)])
+            found["is_sound"] = torch.arange(self.num_frames) < number_B[:, None]
+        return found
 
     def _frames(self, number: int) -> Encoded:
         together = round(SHOWN / self.speech.frame_seconds)

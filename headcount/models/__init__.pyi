@@ -65,6 +65,7 @@ from .sentence_transformer import sentence_modules as sentence_modules
 from .sentence_transformer import stated_activation as stated_activation
 from .sentence_transformer import stated_prompts as stated_prompts
 from .sentence_transformer import transformer_folder as transformer_folder
+from .sound_tower import sound_tower_of as sound_tower_of
 from .speech import SpeechEncoder as SpeechEncoder
 from .speech import shared_out as shared_out
 from .spread import check_whole as check_whole

@@ -21,6 +21,7 @@ from headcount.corpora import AnyEncoder, Corpus, ImageEncoder, SoundEncoder
 from headcount.models.loaded import Loaded
 from headcount.models.model_files import is_saved
 from headcount.models.picture_encoding import picture_encoder
+from headcount.models.sound_tower import TowerSpeech
 from headcount.models.speech import SpeechEncoder
 from headcount.tap import Anatomy, AttentionLayer, Block, Tap, evaluating, input_device
 from headcount.vocabulary import IMAGES, SOUND, TEXTS, Inputs
@@ -176,7 +177,8 @@ def encoder_of(
     if corpus.inputs is IMAGES:
         return image_encoder(loaded)
     if corpus.inputs is SOUND:
-        return SoundEncoder(SpeechEncoder(loaded, language))
+        is_tower = "is_sound" in signature(loaded.model.forward).parameters
+        return SoundEncoder(TowerSpeech(loaded) if is_tower else SpeechEncoder(loaded, language))
     return loaded.encoder(strict, windows, window)
 
 

@@ -45,6 +45,7 @@ from headcount.models.model_files import (
 )
 from headcount.models.picture_encoding import picture_processor
 from headcount.models.sentence_transformer import follow_settings, transformer_folder
+from headcount.models.sound_tower import sound_processor
 from headcount.models.spread import (
     AUTO,
     DISK,
@@ -122,7 +123,7 @@ def load(
     if languages is not None and tokenizer is not None:
         set_languages(tokenizer, languages)
     image_processor = processor_of(model, place, options)
-    processor = picture_processor(model, place, options)
+    processor = picture_processor(model, place, options) or sound_processor(model, place, options)
     model = model.eval() if where is None else model.eval().to(where)  # type: ignore[arg-type]
     source = None if where is None else _source(model, place, options)
     return Loaded(

@@ -61,6 +61,11 @@ class SpeechEncoder:
         """Seconds of one of the encoder's frames: 0.02 in every Whisper."""
         return 2 * self.extractor.hop_length / self.rate
 
+    @property
+    def hides_silence(self) -> bool:
+        """Whether frames behind the end of a recording are masked: in no Whisper."""
+        return False
+
     def features(self, samples_N: Float[np.ndarray, " sample"]) -> Float[Tensor, "1 bin step"]:
         """The spectrogram of a recording, padded to the longest sound, where the model is."""
         model = self.loaded.model

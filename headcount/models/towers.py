@@ -20,17 +20,21 @@ from headcount.models.image_encoding import num_channels
 from headcount.models.loaded import Loaded
 from headcount.models.patch_tower import SIDE, as_vit, pixels_of, takes_patches
 from headcount.models.picture_encoding import picture_encoder, reads_pictures
-from headcount.vocabulary import IMAGES
+from headcount.models.sound_tower import hears_beside_text, sound_tower_of
+from headcount.vocabulary import IMAGES, SOUND
 
 
 def reader_of(loaded: Loaded, corpus: Corpus) -> Loaded:
-    """The model that reads a corpus: of images alone, a model of texts and pictures has its tower.
+    """The model that reads a corpus: of images or sound alone, the tower of a model of texts.
 
     Raises:
-        ModelError: as `tower_of`.
+        ModelError: as `tower_of` and `sound_tower_of`.
     """
     is_of_images = corpus.inputs is IMAGES and not corpus.has_pictures
-    return tower_of(loaded) if is_of_images and reads_pictures(loaded.model) else loaded
+    if is_of_images and reads_pictures(loaded.model):
+        return tower_of(loaded)
+    is_of_sound = corpus.inputs is SOUND and hears_beside_text(loaded.model)
+    return sound_tower_of(loaded) if is_of_sound else loaded
 
 
 def tower_of(loaded: Loaded) -> Loaded:

@@ -220,7 +220,9 @@ class _counted:
             place_Q1 = torch.arange(part.start, part.stop, device=keys.ids_BN.device)[:, None]
             is_key_BK = keys.is_content_BN if self.of_content else keys.is_token_BN
             sees_BQK = is_key_BK[:, None].expand(-1, len(place_Q1), -1)
-            if sides.is_causal:
+            if sides.last_BQ is not None:
+                sees_BQK = sees_BQK & (place_K <= sides.last_BQ[:, part, None])
+            elif sides.is_causal:
                 sees_BQK = sees_BQK & (place_K <= place_Q1)
             is_at_OQK = torch.stack([place_K - place_Q1 == offset for offset in OFFSETS])
             visible_BQ = sees_BQK.sum(-1)

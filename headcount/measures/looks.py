@@ -91,10 +91,11 @@ class _Cases:
         slots, is_target_BK = sides.once(Slots.of), targets(sides)
         visible_BQ = num_visible(later(sides), sides)
         is_query_BQ = sides.queries.is_content_BN & (visible_BQ > 0)
-        is_case_BQO = around(is_target_BK, is_query_BQ.shape[1], REACH, sides.is_causal)
+        seen = (is_query_BQ.shape[1], REACH, sides.is_causal, sides.last_BQ)
+        is_case_BQO = around(is_target_BK, *seen)
         is_case_BQO &= is_query_BQ[..., None]
         cases_SO, chance = case_sums(is_case_BQO, visible_BQ, slots)
-        far_BQ2 = far(is_target_BK, is_query_BQ.shape[1], REACH, sides.is_causal)
+        far_BQ2 = far(is_target_BK, *seen)
         by_half = [is_query_BQ & each for each in sides.queries.is_half_2BN]
         return cls(
             is_query_BQ,
@@ -164,30 +165,60 @@ def targets(sides: Sides) -> Bool[Tensor, "batch key"]:
 
 def num_visible(is_key_BK: Bool[Tensor, "batch key"], sides: Sides) -> Int[Tensor, "batch query"]:
     """Number of keys of some kind that each query sees."""
+    if sides.last_BQ is not None:
+        return is_key_BK.long().cumsum(1).gather(1, sides.last_BQ)
     if sides.is_causal:
         return is_key_BK.long().cumsum(1)
     return is_key_BK.sum(1, keepdim=True).expand(sides.queries.ids_BN.shape)
 
 
 def around(
-    is_key_BK: Bool[Tensor, "batch key"], num_queries: int, reach: int, is_causal: bool
+    is_key_BK: Bool[Tensor, "batch key"],
+    num_queries: int,
+    reach: int,
+    is_causal: bool,
+    last_BQ: Int[Tensor, "batch query"] | None = None,
 ) -> Bool[Tensor, "batch query offset"]:
-    """Whether the key at each offset from -reach to reach is of some kind, and is seen."""
+    """Whether the key at each offset from -reach to reach is of some kind, and is seen.
+
+    Args:
+        is_key_BK: the keys of that kind.
+        num_queries: number of queries.
+        reach: the largest offset.
+        is_causal: whether no later keys are seen.
+        last_BQ: the last key that each query sees, if a causal model shows some later ones.
+    """
     missing = max(0, num_queries - is_key_BK.shape[1])
     padded_BK = pad(is_key_BK, (reach, reach + missing))
     around_BQO = padded_BK.unfold(1, 2 * reach + 1, 1)[:, :num_queries].clone()
-    if is_causal:
+    if last_BQ is not None:
+        offset_O = torch.arange(-reach, reach + 1, device=last_BQ.device)
+        around_BQO &= offset_O <= _ahead(last_BQ)[..., None]
+    elif is_causal:
         around_BQO[..., reach + 1 :] = False
     return around_BQO
 
 
+def _ahead(last_BQ: Int[Tensor, "batch query"]) -> Int[Tensor, "batch query"]:
+    """Number of later keys that each query sees."""
+    return last_BQ - torch.arange(last_BQ.shape[1], device=last_BQ.device)
+
+
 def far(
-    is_key_BK: Bool[Tensor, "batch key"], num_queries: int, reach: int, is_causal: bool
+    is_key_BK: Bool[Tensor, "batch key"],
+    num_queries: int,
+    reach: int,
+    is_causal: bool,
+    last_BQ: Int[Tensor, "batch query"] | None = None,
 ) -> Int[Tensor, "batch query 2"]:
-    """Number of keys of some kind more than `reach` before and after each query."""
+    """Number of keys of some kind more than `reach` before and after each query, as `around`."""
     before_BK = pad(is_key_BK.long().cumsum(1), (1, 0))  # number of keys before each position
     position_Q = torch.arange(num_queries, device=is_key_BK.device)
     last = before_BK.shape[1] - 1
     left_BQ = before_BK[:, (position_Q - reach).clamp(0, last)]
     right_BQ = before_BK[:, -1:] - before_BK[:, (position_Q + reach + 1).clamp_max(last)]
+    if last_BQ is not None:
+        begin_Q = (position_Q + reach + 1).clamp_max(last)
+        right_BQ = (before_BK.gather(1, last_BQ + 1) - before_BK[:, begin_Q]).clamp_min(0)
+        is_causal = False
     return torch.stack([left_BQ, torch.zeros_like(right_BQ) if is_causal else right_BQ], -1)

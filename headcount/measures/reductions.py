@@ -53,6 +53,9 @@ class Sides:
     """All tokens that attend, if some are context and not measured (see `corpora/encoder.py`)."""
     grid: Grid | None = None
     """Patches of the images; None for sentences."""
+    last_BQ: Int64[Tensor, "batch query"] | None = None
+    """The last key that each query sees, where a causal model shows some later ones (pictures see
+    themselves); all earlier keys are seen, too."""
     host: "Sides | None" = None
     """The same in main memory, where facts are found without waiting; None if these are there."""
     _made: dict[Callable[..., Any], Any] = field(default_factory=dict, init=False, repr=False)
@@ -116,7 +119,8 @@ class Sides:
         copies = {id(each): moved(each, device) for each in tokens}
         queries, keys, with_context = (copies[id(each)] for each in tokens)
         arcs = moved(self.arcs, device)
-        return Sides(queries, keys, arcs, self.is_causal, with_context, self.grid, self)
+        last_BQ = moved(self.last_BQ, device)
+        return Sides(queries, keys, arcs, self.is_causal, with_context, self.grid, last_BQ, self)
 
 
 def _segments(sides: Sides) -> Int64[Tensor, "batch token"] | None:

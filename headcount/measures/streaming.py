@@ -7,6 +7,7 @@ Corpus units: a pass over a corpus whose sums are kept unit by unit, and shared 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -45,6 +46,8 @@ from headcount.tap import (
     Anatomy,
     AttentionLayer,
     Block,
+    Call,
+    Called,
     Kernel,
     Listener,
     OnDevices,
@@ -53,6 +56,7 @@ from headcount.tap import (
     Tap,
     evaluating,
     input_device,
+    last_seen,
     without_cache,
 )
 
@@ -144,17 +148,27 @@ class Measuring:
         self._waiting: dict[tuple[str, bool, torch.device], list[Attention]] = {}
         self._batch: Batch | None = None
         self._sides: dict[str, OnDevices[Sides]] = {}
+        self._last_BQ: Tensor | None = None
         self._reducer: AttentionReducer | None = None
 
     def start(self, batch: Batch) -> None:
         """Announce the batch of the next forward pass."""
         self._batch, self._sides, self._sums, self._waiting = batch, {}, {}, {}
+        self._last_BQ = None
+
+    def sees(self, layer: AttentionLayer, call: Call) -> None:
+        """Hear what a causal layer sees of pictures, before it begins."""
+        has_pictures = self._batch is not None and self._batch.source.is_picture_BN is not None
+        if has_pictures and layer.site == "decoder.self" and layer.site not in self._sides:
+            size = len(call.query), call.query.shape[2], call.key.shape[2]
+            self._last_BQ = last_seen(call.mask, size)
 
     def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> Statistics:
         """Begin a layer; returns the statistics that the measures need."""
         assert self._batch is not None
         if layer.site not in self._sides:
-            self._sides[layer.site] = OnDevices(sides(layer, self._batch))
+            its = replace(sides(layer, self._batch), last_BQ=self._last_BQ)
+            self._sides[layer.site] = OnDevices(its)
         its = self._sides[layer.site].on(value_BHKD.device)
         given = (layer, its, self._roots[layer], value_BHKD, self._needs)
         self._reducer = AttentionReducer(*given, self._classes)
@@ -229,6 +243,7 @@ def forward(
     listener: BatchListener,
     after_batch: Callable[[Batch], None] = lambda batch: None,
     kernel: Kernel = BLOCKS,
+    called: Called | None = None,
 ) -> None:
     """Run the tapped model over batches.
 
@@ -236,7 +251,9 @@ def forward(
     """
     body = body_of(model)
     options = without_cache(body)
-    with evaluating(model), torch.inference_mode(), Tap(model, anatomy, listener, kernel=kernel):
+    tap = Tap(model, anatomy, listener, kernel=kernel)
+    calling = nullcontext() if called is None else tap.calling(called)
+    with evaluating(model), torch.inference_mode(), tap, calling:
         for batch in batches:
             listener.start(batch)
             device = input_device(model)
@@ -276,7 +293,7 @@ def run(
         after_batch(so_far)
 
     left = islice(batches, so_far.num_batches, None)
-    forward(model, anatomy, left, measuring, add, kernel)
+    forward(model, anatomy, left, measuring, add, kernel, measuring.sees)
     return so_far.split()
 
 

@@ -78,7 +78,8 @@ class Separators(Trait):
     def cases(self, sides: Sides) -> Bool[Tensor, "batch query"]:
         """Queries that are not beside one."""
         num_queries = sides.queries.ids_BN.shape[1]
-        beside_BQ = around(sides.keys.is_sep_BN, num_queries, 1, sides.is_causal).any(-1)
+        seen = (num_queries, 1, sides.is_causal, sides.last_BQ)
+        beside_BQ = around(sides.keys.is_sep_BN, *seen).any(-1)
         return ~(beside_BQ & sides.is_self)
 
 
@@ -191,7 +192,7 @@ class _Cases:
 def _seen(is_key_BK: Tensor, sides: Sides) -> tuple[Tensor, Tensor]:
     """Number of keys of some kind that each query sees, and which of `OFFSETS` have one."""
     num_queries = sides.queries.ids_BN.shape[1]
-    near_BQO = around(is_key_BK, num_queries, NEAR, sides.is_causal)
+    near_BQO = around(is_key_BK, num_queries, NEAR, sides.is_causal, sides.last_BQ)
     return num_visible(is_key_BK, sides).clamp_min(0), near_BQO
 
 
@@ -231,7 +232,10 @@ def rarest_visible(sides: Sides) -> Int[Tensor, "batch query 2"]:
     keys, num_queries = sides.keys, sides.queries.ids_BN.shape[1]
     if not sides.is_causal:
         return keys.rarest_B2[:, None].expand(-1, num_queries, -1)
-    return rarest_so_far(keys.count_BN, keys.is_content_BN, keys.is_rare_BN)
+    rarest_BN2 = rarest_so_far(keys.count_BN, keys.is_content_BN, keys.is_rare_BN)
+    if sides.last_BQ is None:
+        return rarest_BN2
+    return rarest_BN2.gather(1, sides.last_BQ[..., None].expand(-1, -1, 2))
 
 
 def _rare_offsets(

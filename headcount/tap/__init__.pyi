@@ -73,12 +73,14 @@ from .sample_inputs import run_tiny as run_tiny
 from .sample_inputs import runs_whole as runs_whole
 from .sample_inputs import sample_runs as sample_runs
 from .sample_inputs import tiny_inputs as tiny_inputs
+from .seen_keys import last_seen as last_seen
 from .selfcheck import examine as examine
 from .selfcheck import examined as examined
 from .states import StateId as StateId
 from .states import block_of as block_of
 from .states import heard as heard
 from .states import state_ids as state_ids
+from .tap import Called as Called
 from .tap import Gates as Gates
 from .tap import Replacement as Replacement
 from .tap import Returned as Returned

@@ -211,6 +211,24 @@ class Masks:
         return self._found[mask]
 
 
+def last_seen(mask: Tensor | None, size: tuple[int, int, int]) -> Int[Tensor, "batch query"] | None:
+    """The last key that each query sees; None if that is its own place, as in a causal model.
+
+    Args:
+        mask: the mask of a call; None if everything is seen.
+        size: rows, queries and keys of the call.
+    """
+    num_rows, num_queries, num_keys = size
+    if mask is None:
+        return torch.full((num_rows, num_queries), num_keys - 1)
+    seen = _seen_keys(mask, 0)
+    if seen is None:
+        return None
+    last_BQ = (seen.stop_BQ - 1).expand(num_rows, -1)
+    place_Q = torch.arange(num_keys - num_queries, num_keys)
+    return None if (last_BQ <= place_Q).all() else last_BQ.contiguous()
+
+
 def additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
     """A mask as numbers that are added to scores."""
     if mask.dtype != torch.bool:

@@ -52,3 +52,44 @@ def _sink(texts: Sequence[tuple[np.ndarray, Sequence[str]]], head: int) -> float
                 columns.append(sum(float(A[head, query, key]) for query in range(len(kinds))))
         most, total = most + max(columns), total + sum(columns)
     return most / total
+
+
+class Seen:
+    """Cases of looks at each offset and the chance of a hit, from which keys each query sees.
+
+    Args:
+        reach: the largest offset that is counted on its own.
+    """
+
+    def __init__(self, reach: int) -> None:
+        self.reach, width = reach, 2 * reach + 1
+        self.cases = np.zeros((2, width))
+        self.chance = np.zeros((2, width))
+        self.far_pairs = np.zeros((2, 2))
+        self.queries = [0, 0]
+        self.at_offset = [0] * 5
+        """Number of queries that see a token at -2, -1, 0, 1 and 2."""
+        self.pairs_beyond_2 = 0
+
+    def add(self, sees: Sequence[Sequence[bool]], special: Sequence[bool], half: int) -> None:
+        """Add a prompt, by what each query sees, and which tokens are the template's."""
+        content = [key for key in range(len(special)) if not special[key]]
+        for query in range(len(special)):
+            for key in range(len(special)):
+                if sees[query][key] and abs(key - query) <= 2:
+                    self.at_offset[key - query + 2] += 1
+                elif sees[query][key]:
+                    self.pairs_beyond_2 += 1
+            can_look_at = [key for key in content if key > 0 and sees[query][key]]
+            if special[query] or not can_look_at:
+                continue
+            self.queries[half] += 1
+            for key in content[1:]:
+                offset = key - query
+                if not sees[query][key]:
+                    continue
+                if abs(offset) <= self.reach:
+                    self.cases[half, offset + self.reach] += 1
+                    self.chance[half, offset + self.reach] += 1 / len(can_look_at)
+                else:
+                    self.far_pairs[half, int(offset > 0)] += 1

@@ -14,6 +14,7 @@ most often right, such as the middle, and its own habit to look at some places.
 import json
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from difflib import SequenceMatcher
 from functools import cache
@@ -329,19 +330,29 @@ def _size(shown: Shown, origin: str) -> tuple[int, int]:
     from PIL import Image
 
     try:
-        with warnings.catch_warnings(), Image.open(shown.path) as opened:
-            warnings.simplefilter("ignore")  # about large ones, which are refused below
+        with _of_any_size(), Image.open(shown.path) as opened:
             width, height = opened.size
             if width * height > PIXELS:
                 raise _too_large(origin, f"{width:,} x {height:,}", shown.path)
             turned = opened.getexif().get(_ORIENTATION, 1) > 4  # which may read all pixels
     except CorpusError:
         raise
-    except Image.DecompressionBombError as error:
-        raise _too_large(origin, "more", shown.path) from error
     except Exception as error:  # damaged files raise errors of many kinds
         refuse_picture(shown.path, error)
     return (height, width) if turned else (width, height)
+
+
+@contextmanager
+def _of_any_size() -> Iterator[None]:
+    """Inside, Pillow opens pictures of any size, of which it reads no pixels yet."""
+    from PIL import Image
+
+    before = Image.MAX_IMAGE_PIXELS
+    Image.MAX_IMAGE_PIXELS = None
+    try:
+        yield
+    finally:
+        Image.MAX_IMAGE_PIXELS = before
 
 
 def _too_large(origin: str, got: str, path: Path) -> CorpusError:

@@ -16,6 +16,6 @@ SKILLS = Capability(
     shares_work=True,
     usual=(
         *("out", "overwrite", "device", "kinds", "lengths", "needles", "prompts", "skills"),
-        *("removed", "replace", "chat"),
+        *("removed", "replace", "limit", "chat"),
     ),
 )

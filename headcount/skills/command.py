@@ -18,12 +18,14 @@ class SkillsCommand(CorpusArguments, BesideCommand["skills.Skills"]):
 
     texts: TextFiles = ()
     """Files of texts to hide needles in, or prompts with pictures; a sample of ours by default."""
+    limit: int | None = None
+    """Largest number of texts or prompts to read; all by default."""
     how: Flat[SkillOptions] = field(default_factory=SkillOptions)
 
     @cached_property
     def corpus(self) -> Corpus:
         """The texts."""
-        return self.read(self.texts or (SAMPLE,))
+        return self.read(self.texts or (SAMPLE,), limit=self.limit)
 
     def check(self) -> None:
         """Check everything that needs no model, the texts and the tasks included."""

@@ -57,6 +57,8 @@ def test_what_cannot_be_asked(llama: Path, bert: Path, tmp_path: Path) -> None:
     for model, more, says in [
         (llama, (tmp_path / "none.txt",), "none.txt"),
         (llama, (tmp_path / "short.txt", *FEW), "texts of at least 150 tokens to hide needles in"),
+        (llama, (*FEW, "--limit", 0), "a limit of at least 1 "),
+        (llama, (*FEW, "--limit", 1), "texts of at least 150 tokens to hide needles in"),
         (llama, ("--tasks", tmp_path), "a folder of .tsv files, each a task of word pairs"),
         ("none", ("--tasks", tmp_path), "a folder of .tsv files, each a task of word pairs"),
         (llama, ("--lengths", 10), "lengths of at least 100 tokens, got 10"),

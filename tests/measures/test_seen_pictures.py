@@ -53,12 +53,13 @@ def test_cases_and_chance_are_those_of_seen_keys(kind: str, tmp_path: Path) -> N
         half = int(is_in_second_half(pair.sentence))
         expected.add(sees.tolist(), pair.source.is_special, half)
     assert (later > 0) == (kind in ("gemma", "paligemma"))
-    for (measure, _), sums in totals.sums.items():
-        if measure is Looks:
+    assert len(totals.sums) == 4
+    for sums in totals.sums.values():
+        if isinstance(sums, Looks):
             np.testing.assert_array_equal(sums.cases, expected.cases)
             np.testing.assert_allclose(sums.chance, expected.chance)
             np.testing.assert_array_equal(sums.far_pairs, expected.far_pairs)
             assert sums.queries.tolist() == expected.queries
-        else:
+        elif isinstance(sums, Traits):
             assert int(sums.far_pairs) == expected.pairs_beyond_2
             assert sums.diagonal_queries.tolist() == expected.at_offset

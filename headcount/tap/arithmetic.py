@@ -18,25 +18,25 @@ from headcount.core import ModelError, reason
 from headcount.tap.anatomy import Anatomy, AttentionLayer
 from headcount.tap.attention_check import AttentionCheck
 from headcount.tap.call import implementation_of
-from headcount.tap.check import Check
-from headcount.tap.listener import Block, FunctionListener
+from headcount.tap.check import Check, Outputs
+from headcount.tap.listener import Block
 from headcount.tap.rounding import ALONE, ROOM, TOLERANCE
-from headcount.tap.sample_inputs import ERRORS
+from headcount.tap.sample_inputs import ERRORS, UNPADDED
 
 
 def with_arithmetic(
     model: PreTrainedModel, anatomy: Anatomy, checks: Mapping[str, Check]
-) -> tuple[Anatomy, list[Tensor]]:
+) -> tuple[Anatomy, Check, Outputs]:
     """The anatomy with the first arithmetic under which the tapped model equals the stock model.
 
     Returns:
-        The anatomy, and the outputs of the tapped model in the first check.
+        The anatomy, and where the tap ran without a listener, with what came out.
     """
     trials = list[_Trial]()
     for eager in (False, True):
         trials.append(_Trial(model, replace(anatomy, eager=eager), checks))
         if trials[-1].run():
-            return trials[-1].found, trials[-1].outputs
+            return trials[-1].found, checks[trials[-1].bare], trials[-1].outputs
     for path, layers in anatomy.by_module().items():
         if len({layer.site for layer in layers}) > 1:
             raise ModelError(
@@ -81,7 +81,9 @@ class _Trial:
         self.totals = _Totals(TOLERANCE[model.dtype])
         self.attention = AttentionCheck(model, candidate, hear=self.totals.add)
         self.differences = dict[str, float]()
-        self.outputs = list[Tensor]()
+        self.outputs: Outputs = []
+        self.bare = next((where for where in checks if where == UNPADDED), next(iter(checks)))
+        """The check in which the tap runs without a listener; no other needs as few tokens."""
         self.where, self.failed = next(iter(checks)), ""
         """The check that failed, and how."""
 
@@ -105,45 +107,58 @@ class _Trial:
         )
         differences = self.attention.differences | self.differences
         return replace(
-            self.candidate, layers=layers, differences=differences, by_outputs=self.alone
+            self.candidate,
+            layers=layers,
+            differences=differences,
+            by_outputs=self.alone,
+            can_block=self.attention.can_block,
         )
 
     def run(self) -> bool:
         """Whether all calls and outputs are equal.
 
-        Outputs of the calls that are compared are those of the tap's weights. So the tap itself
-        need not run on every batch, unless it does more than to compute such calls.
+        The tap runs with a listener on every batch but `bare`, and without one on that. Where calls
+        can't be compared, it runs both ways on all.
         """
-        found = dict[str, list[Tensor]]()
-        if any(not layer.by_own_softmax for layer in self.candidate.layers):
-            for where, check in self.checks.items():
-                self.where = where
-                try:
-                    with self.attention.checking():
-                        found[where] = check.run()
-                except ERRORS as error:
-                    if not self.candidate.eager:
-                        raise
-                    self.failed = reason(error)  # some eager functions can't take half precision
-                    return False
-                if self.attention.fault is not None:
-                    self.failed = self.attention.fault.sentence
-                    return False
-        for number, (where, check) in enumerate(self.checks.items()):
-            self.where, runs = where, list[list[Tensor] | None]()
-            if number == 0 or self.alone or where not in found:
-                heard = FunctionListener(self.totals.add)
-                runs = [check.tapped(self.candidate, each) for each in (heard, None)]
-                self.outputs = self.outputs or runs[1] or []
-            else:
-                runs = [found[where]]
+        found, first = dict[str, Outputs | None](), next(iter(self.checks))
+        for where in self.checks:
+            if (where == first or where != self.bare) and not self._compared(where, found):
+                return False
+        if self.alone and self.bare not in found and not self._compared(self.bare, found):
+            return False
+        for where, check in self.checks.items():
+            self.where, runs = where, [found[where]] if where in found else []
+            if where == self.bare or (self.alone and check.runs):
+                runs.append(check.tapped(self.candidate, None))
+            if where == self.bare:
+                self.outputs = runs[-1] or []
             if not all(self._is_equal(check, outputs) for outputs in runs):
                 return False
         return True
 
+    def _compared(self, where: str, found: dict[str, Outputs | None]) -> bool:
+        """Whether all calls in one check are equal; adds the model's outputs to what was found."""
+        self.where, check = where, self.checks[where]
+        try:
+            with self.attention.checking(whole=not found):
+                found[where] = check.run()
+        except ERRORS as error:
+            if not check.runs:
+                return True
+            if not self.candidate.eager:
+                raise
+            self.failed = reason(error)  # some eager functions can't take half precision
+            return False
+        if self.attention.fault is not None:
+            self.failed = self.attention.fault.sentence
+        return self.attention.fault is None
+
     def _is_equal(self, check: Check, outputs: list[Tensor] | None) -> bool:
         """Whether the tapped model's outputs are equal in one check."""
-        apart = check.apart(outputs, self.candidate)
+        # In half precision the stock model may overflow where the tapped one does not
+        is_safe = self.model.dtype not in _HALF and self.attention.is_standard
+        enough = self.limit if is_safe and not self.alone else None
+        apart = check.apart(outputs, self.candidate, enough)
         largest = max(apart)
         self.differences["outputs"] = max(self.differences.get("outputs", 0.0), largest)
         if check.is_equal(apart, self.limit, alone=bool(self.alone)):

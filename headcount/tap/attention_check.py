@@ -11,7 +11,7 @@ takes its place, in float64. No more than one layer's attention is in memory.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, final
 
@@ -19,15 +19,13 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 from transformers import AttentionMaskInterface, PreTrainedModel
-from transformers.integrations.sdpa_attention import repeat_kv
+from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
 from headcount.core import Head, ModelError, reason
-from headcount.tap.anatomy import Anatomy, AttentionLayer, CallOrder
+from headcount.tap.anatomy import Anatomy, AttentionLayer
 from headcount.tap.attention_interface import (
-    dispatching,
     eager_function,
-    plain_attention,
     stock_function,
 )
 from headcount.tap.blocking import narrowed
@@ -93,8 +91,6 @@ class AttentionCheck:
     Args:
         model: The model, not tapped.
         anatomy: Its attention layers, and which arithmetic the tap uses.
-        is_blocking: Whether every second head is kept from every second key. Then only the tap's
-            own two ways are compared, and `reached` says whether a blocked key got any weight.
         hear: Called with every block of weights.
     """
 
@@ -102,47 +98,60 @@ class AttentionCheck:
         self,
         model: PreTrainedModel,
         anatomy: Anatomy,
-        is_blocking: bool = False,
         hear: Callable[[Block], None] | None = None,
     ) -> None:
-        self.model, self.anatomy, self.is_blocking = model, anatomy, is_blocking
-        self._hear = hear
+        self.model, self.anatomy, self._hear = model, anatomy, hear
         self.differences = dict[str, float]()
         """Largest difference of the tap from the plain softmax, as a share of a head's norm."""
         self.fault: Fault | None = None
         """The first head that differs."""
         self.unfit = dict[str, str]()
         """Paths of modules whose calls can't be compared so, and why."""
-        self.reached = False
-        self._layers = {
-            model.get_submodule(path): layers for path, layers in anatomy.by_module().items()
-        }
-        self._names = {each: implementation_of(each) for each in self._layers}
-        self._dead = {model.get_submodule(path) for path in anatomy.dead.values()}
-        self._order, self._is_split = CallOrder(model), head_group(model) is not None
-        self._stock = dict[nn.Module, Callable[[Call], Tensor]]()
+        self.can_block = True
+        """Whether heads that were kept from keys gave them no weight, where that was checked."""
+        self._is_whole = True
         self._odd_HK: Tensor | None = None
+        """The keys that heads are kept from, while they are."""
+        modules = map(model.get_submodule, anatomy.by_module())
+        self._names = {each: implementation_of(each) for each in modules}
+        self._is_split = head_group(model) is not None
+        self._stock = dict[nn.Module, Callable[[Call], Tensor]]()
+        self._call: Call | None = None
         self._fused = Tap(model, anatomy)
         self._weighing = Tap(model, anatomy, FunctionListener(self._see))
+        self._tap = Tap(model, anatomy, FunctionListener(self._see))
+
+    @property
+    def is_standard(self) -> bool:
+        """Whether all layers call functions of transformers' own: they get masks of known forms."""
+        return all(
+            name == "eager"
+            or (name == "sdpa" and stock_function(module, name) is sdpa_attention_forward)
+            for module, name in self._names.items()
+        )
 
     @contextmanager
-    def checking(self) -> Iterator[None]:
-        """Inside, the model computes attention by weights, as the tap does, and compares calls."""
-        with (
-            dispatching(self.model, self._attend, self.anatomy.implementation),
-            self._order.counting(),
-        ):
+    def checking(self, whole: bool = True) -> Iterator[None]:
+        """Inside, the model is tapped with a listener, and its calls are compared.
+
+        Args:
+            whole: Whether calls of a model in float32 are compared in float64, too, and the tap
+                also computes every call with every second head kept from every second key, by both
+                its ways. Calls of a model in half precision are always compared in float64.
+        """
+        self._is_whole = whole
+        with self._tap, self._tap.calling(self._keep), self._tap.returning(self._attended):
             yield
 
-    def _attend(self, call: Call) -> Tensor:
-        call.kwargs.pop("output_attentions", None)
-        if call.module in self._dead:
-            return plain_attention(call)
-        layer = self._order.next(call.module, self._layers[call.module])
-        if self.is_blocking:
+    def _keep(self, layer: AttentionLayer, call: Call) -> None:
+        self._call = call
+
+    def _attended(self, layer: AttentionLayer, output: Tensor) -> None:
+        call, self._call = self._call, None
+        if call is None:  # a softmax of its own
+            return
+        if self._is_whole and self.can_block:
             self._check_blocked(layer, call)
-            return self._fused.attended(layer, call)
-        output = self._weighing.attended(layer, call)
         if self.fault is None:
             try:
                 if call.module not in self._stock:
@@ -150,7 +159,6 @@ class AttentionCheck:
                 self._check(layer, call, output, self._stock[call.module])
             except (*ERRORS, ModelError) as error:
                 self.unfit.setdefault(layer.module, reason(error))
-        return output
 
     def _stock_of(self, module: nn.Module) -> Callable[[Call], Tensor]:
         """The function that a module calls without us, if it takes masks of the same form."""
@@ -175,11 +183,14 @@ class AttentionCheck:
     ) -> None:
         """Compare all ways to compute a call, in float64 and in the model's own format."""
         dtype, double = call.query.dtype, in_double(call)
-        with _Widening() as widening:
-            found = {_STOCK: stock(double)}
+        widening, found = _Widening(), dict[str, Tensor]()
+        is_fused = self._names[call.module] == "sdpa" and not self.anatomy.eager
+        with nullcontext() if is_fused else widening:  # fused attention asks for no format
             exact = _Exact.of(double, _seeing_BHQ(call), self.anatomy.eager)
-            for tap, way in ((self._fused, _FUSED), (self._weighing, _WEIGHTS)):
-                found[way] = tap.attended(layer, double)
+            if self._is_whole or dtype != torch.float32:
+                found[_STOCK] = stock(double)
+                for tap, way in ((self._fused, _FUSED), (self._weighing, _WEIGHTS)):
+                    found[way] = tap.attended(layer, double)
         limit = head_limit(torch.float64, widening.is_narrowed)
         step = torch.finfo(torch.float32 if widening.is_narrowed else torch.float64).eps
         ways = [_Way(way, output, limit, step) for way, output in found.items()]
@@ -193,59 +204,76 @@ class AttentionCheck:
                 _Way(_FUSED, self._fused.attended(layer, call), limit, eps),
                 _Way(_WEIGHTS, weighed, limit, wide),
             ]
-        self._compare(layer, exact, ways, dtype)
-
-    def _compare(
-        self, layer: AttentionLayer, exact: "_Exact", ways: Sequence[_Way], dtype: torch.dtype
-    ) -> None:
-        norm_H = exact.norms(ways[0].output_BQHD)
-        for queries in exact.chunks():
-            chunk = exact.chunk(queries)
-            for way in ways:
-                apart_BHQ = chunk.apart(way.output_BQHD[:, queries])
-                share_BHQ = apart_BHQ / norm_H.clamp_min(1e-30)[:, None]
-                largest = share_BHQ.max().item()
-                is_own = way.output_BQHD.dtype == dtype
-                if is_own and way.name != _STOCK:
-                    self.differences[way.name] = max(self.differences.get(way.name, 0.0), largest)
-                if largest <= way.limit:
-                    continue
-                in_double = way.output_BQHD.dtype == torch.float64
-                allowed_BHQ = way.limit * norm_H[:, None] + chunk.moved_BHQ(way.eps, in_double)
-                over_BHQ = (apart_BHQ > allowed_BHQ) | apart_BHQ.isinf()
-                if self.fault is None and over_BHQ.any():
-                    share_H = share_BHQ.where(over_BHQ, 0).amax((0, 2))
-                    head = int(share_H.argmax())
-                    self.fault = Fault(
-                        way.name,
-                        layer.module,
-                        Head(layer.site, layer.layer, head),
-                        share_H[head].item(),
-                        way.limit,
-                        way.output_BQHD.dtype,
-                    )
+        fault, largest = _compared(layer, exact, ways)
+        self.fault = self.fault or fault
+        for way, share in zip(ways, largest, strict=True):
+            if way.output_BQHD.dtype == dtype and way.name != _STOCK:
+                self.differences[way.name] = max(self.differences.get(way.name, 0.0), share)
 
     def _check_blocked(self, layer: AttentionLayer, call: Call) -> None:
         """Keep every second head from every second key, and compare the tap's two ways."""
         num_heads, num_keys = call.query.shape[1], call.key.shape[2]
-        self._odd_HK = torch.zeros(num_heads, num_keys, dtype=torch.bool, device=call.query.device)
-        self._odd_HK[::2, 1::2] = True
-        mask, empty = narrowed(call.mask, self._odd_HK[None, :, None], call.query, call.key)
-        call, dtype = replace(call, mask=mask), call.query.dtype
-        eps = torch.finfo(dtype).eps
-        ways = [
-            _Way(name, tap.attended(layer, call, empty), head_limit(dtype), eps)
-            for name, tap in ((_FUSED, self._fused), (_WEIGHTS, self._weighing))
-        ]
-        exact = _Exact.of(in_double(call), ~empty[..., 0], self.anatomy.eager)
-        self._compare(layer, exact, ways, dtype)
+        odd_HK = torch.zeros(num_heads, num_keys, dtype=torch.bool, device=call.query.device)
+        odd_HK[::2, 1::2] = True
+        self._odd_HK = odd_HK
+        try:
+            mask, empty = narrowed(call.mask, odd_HK[None, :, None], call.query, call.key)
+            call, eps = replace(call, mask=mask), torch.finfo(call.query.dtype).eps
+            ways = [
+                _Way(name, tap.attended(layer, call, empty), head_limit(call.query.dtype), eps)
+                for name, tap in ((_FUSED, self._fused), (_WEIGHTS, self._weighing))
+            ]
+            exact = _Exact.of(in_double(call), ~empty[..., 0], self.anatomy.eager)
+            fault, _ = _compared(layer, exact, ways)
+        except ERRORS:  # an eager function of the model's own takes masks of one head only
+            self.can_block = False
+        else:
+            self.can_block = self.can_block and fault is None
+        finally:
+            self._odd_HK = None
 
     def _see(self, block: Block) -> None:
-        if self._hear is not None:
+        if self._odd_HK is not None:
+            reached_BHQK = block.weights_BHQK * self._odd_HK[block.heads, None]
+            self.can_block = self.can_block and not reached_BHQK.any()
+        elif self._hear is not None:
             self._hear(block)
-        if self.is_blocking and self._odd_HK is not None:
-            odd_HQK = self._odd_HK[block.heads, None]
-            self.reached = self.reached or bool((block.weights_BHQK * odd_HQK).any())
+
+
+def _compared(
+    layer: AttentionLayer, exact: "_Exact", ways: Sequence[_Way]
+) -> tuple[Fault | None, list[float]]:
+    """The first head that differs from the plain softmax, and the largest difference of each way.
+
+    Differences are shares of a head's norm.
+    """
+    fault, found = None, [0.0] * len(ways)
+    norm_H = exact.norms(ways[0].output_BQHD)
+    for queries in exact.chunks():
+        chunk = exact.chunk(queries)
+        apart_WBHQ = chunk.apart([way.output_BQHD[:, queries] for way in ways])
+        share_WBHQ = apart_WBHQ / norm_H.clamp_min(1e-30)[:, None]
+        largest = share_WBHQ.flatten(1).amax(1).tolist()
+        found = [*map(max, found, largest)]
+        for number, way in enumerate(ways):
+            if largest[number] <= way.limit:
+                continue
+            apart_BHQ, share_BHQ = apart_WBHQ[number], share_WBHQ[number]
+            in_double = way.output_BQHD.dtype == torch.float64
+            allowed_BHQ = way.limit * norm_H[:, None] + chunk.moved_BHQ(way.eps, in_double)
+            over_BHQ = (apart_BHQ > allowed_BHQ) | apart_BHQ.isinf()
+            if fault is None and over_BHQ.any():
+                share_H = share_BHQ.where(over_BHQ, 0).amax((0, 2))
+                head = int(share_H.argmax())
+                fault = Fault(
+                    way.name,
+                    layer.module,
+                    Head(layer.site, layer.layer, head),
+                    share_H[head].item(),
+                    way.limit,
+                    way.output_BQHD.dtype,
+                )
+    return fault, found
 
 
 @final
@@ -289,15 +317,13 @@ class _Exact:
 
     def chunk(self, queries: slice) -> "_Chunk":
         """What some of the queries get."""
-        call, scaling = self.call, self.call.kwargs.get("scaling")
-        query = call.query[:, :, queries] * (scaling or call.query.shape[-1] ** -0.5)
+        call = self.call
+        query = call.query[:, :, queries] * (call.kwargs.get("scaling") or self.head_dim**-0.5)
         scores = query @ self.key_BHKD.mT
-        sizes = query.abs() @ self.key_BHKD.abs().mT
         if (cap := call.kwargs.get("softcap")) is not None:
             scores = (scores / cap).tanh() * cap
         if (bias := call.kwargs.get("position_bias")) is not None:
-            bias = _of_queries(bias, queries)
-            scores, sizes = scores + bias, sizes + bias.abs()
+            scores = scores + _of_queries(bias, queries)
         if call.mask is not None:
             scores = scores + _of_queries(_added(call.mask), queries)
         if self.eager is None:
@@ -307,31 +333,48 @@ class _Exact:
             output = self.eager[0][:, queries].transpose(1, 2)
             weights = self.eager[1][:, :, queries]
         seeing_BHQ = self.is_seeing_BHQ[:, :, queries]
-        hidden = weights == 0  # whose scores may be infinite
-        sizes, scores = (each.masked_fill(hidden, 0) for each in (sizes, scores.abs()))
-        return _Chunk(weights, output, scores, sizes, self.value_BHKD, seeing_BHQ, query.shape[-1])
+        return _Chunk(self, queries, query, scores, weights, output, seeing_BHQ)
+
+    @property
+    def head_dim(self) -> int:
+        """Number of terms of a score."""
+        return self.call.query.shape[-1]
 
 
 @final
 @dataclass(frozen=True)
 class _Chunk:
-    """Weights and outputs of some queries, and the sizes of their scores."""
+    """Weights and outputs of some queries."""
 
+    exact: _Exact
+    queries: slice
+    query_BHQD: Tensor
+    """Scaled."""
+    score_BHQK: Tensor
+    """Scores, with biases and masks."""
     weights_BHQK: Tensor
     output_BHQD: Tensor
-    score_BHQK: Tensor
-    """Sizes of scores."""
-    terms_BHQK: Tensor
-    """Sizes of the terms of scores, added up."""
-    value_BHKD: Tensor
     is_seeing_BHQ: Tensor
-    head_dim: int
-    """Number of terms of a score."""
 
-    def apart(self, found_BQHD: Tensor) -> Tensor:
-        """How far outputs are from the exact ones: norms over a head's dimensions."""
-        apart_BHQ = (found_BQHD.transpose(1, 2).double() - self.output_BHQD).norm(dim=-1)
-        return apart_BHQ.nan_to_num(nan=torch.inf).where(self.is_seeing_BHQ, 0)
+    def apart(self, found: Sequence[Tensor]) -> Tensor:
+        """How far each way's outputs are from the exact ones: norms over a head's dimensions.
+
+        [way, row, head, query].
+        """
+        exact_BQHD = self.output_BHQD.transpose(1, 2).contiguous()
+        apart_WBQH = torch.stack([(each.double() - exact_BQHD).norm(dim=-1) for each in found])
+        apart_WBHQ = apart_WBQH.transpose(2, 3).nan_to_num(nan=torch.inf)
+        return apart_WBHQ.where(self.is_seeing_BHQ, 0)
+
+    def _size_BHQK(self, in_double: bool) -> Tensor:
+        """Sizes of scores, or of their terms, added up, where those are rounded, too."""
+        hidden = self.weights_BHQK == 0  # whose scores may be infinite
+        if in_double:
+            return self.score_BHQK.abs().masked_fill(hidden, 0)
+        sizes = self.query_BHQD.abs() @ self.exact.key_BHKD.abs().mT
+        if (bias := self.exact.call.kwargs.get("position_bias")) is not None:
+            sizes = sizes + _of_queries(bias, self.queries).abs()
+        return sizes.masked_fill(hidden, 0) * (1 + self.exact.head_dim**0.5 / 4)
 
     def moved_BHQ(self, eps: float, in_double: bool) -> Tensor:
         """How far outputs move when scores and weights are rounded.
@@ -340,10 +383,9 @@ class _Chunk:
             eps: Relative step of the format that they are rounded to.
             in_double: Whether terms of scores are added up in float64, and only then rounded.
         """
-        values_BHK = self.value_BHKD.norm(dim=-1)
-        distance_BHQK = torch.cdist(self.output_BHQD, self.value_BHKD)
-        size_BHQK = self.score_BHQK if in_double else self.terms_BHQK * (1 + self.head_dim**0.5 / 4)
-        moved_BHQK = 4 * eps * size_BHQK
+        values_BHK = self.exact.value_BHKD.norm(dim=-1)
+        distance_BHQK = torch.cdist(self.output_BHQD, self.exact.value_BHKD)
+        moved_BHQK = 4 * eps * self._size_BHQK(in_double)
         # Weights grow by what their own scores move and by what those of the others do
         others_BHQ1 = (self.weights_BHQK * moved_BHQK).sum(-1, keepdim=True)
         share_BHQK = (moved_BHQK + others_BHQ1).clamp_max(50).expm1()

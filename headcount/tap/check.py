@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -16,7 +16,7 @@ from headcount.tap.anatomy import Anatomy
 from headcount.tap.attention_interface import dispatching, eager_function, plain_attention
 from headcount.tap.call import Call, implementation_of
 from headcount.tap.listener import Listener
-from headcount.tap.rounding import MOST, SPREADS, TOLERANCE, difference
+from headcount.tap.rounding import MOST, SPREADS, TOLERANCE, difference, largest
 from headcount.tap.sample_inputs import ERRORS, SampleRun
 from headcount.tap.tap import Tap
 
@@ -25,11 +25,42 @@ Outputs = list[Tensor]
 
 @final
 class Check:
-    """A run in which the tapped model must equal the stock model."""
+    """A run in which the tapped model must equal the stock model.
 
-    def __init__(self, model: PreTrainedModel, sample: SampleRun) -> None:
-        self.model, self.sample = model, sample
-        self.stock = self.run()
+    Args:
+        model: The model.
+        sample: What it reads.
+        like: The check whose outputs this one's repeat. The stock model runs here only where the
+            tapped model does not return what the stock model returned there.
+    """
+
+    def __init__(
+        self, model: PreTrainedModel, sample: SampleRun, like: "Check | None" = None
+    ) -> None:
+        self.model, self.sample, self._like = model, sample, like
+
+    @cached_property
+    def stock(self) -> Outputs:
+        """The stock model's outputs."""
+        return self.run()
+
+    @cached_property
+    def runs(self) -> bool:
+        """Whether the stock model runs; some fail with a cache."""
+        with suppress(*ERRORS if self.sample.cached else ()):
+            return self.stock is not None
+        return False
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether the stock model's outputs are finite, as far as they are known."""
+        return "stock" not in vars(self) or all(map(math.isfinite, map(largest, self.stock)))
+
+    @property
+    def _likely(self) -> Outputs | None:
+        """What the stock model returns, unless caches or masks of ones change it."""
+        like = self._like
+        return None if like is None else self.sample.repeated(like.sample, like.stock)
 
     def run(self) -> Outputs:
         """The model's outputs as it is now."""
@@ -45,7 +76,9 @@ class Check:
                 return None
             raise
 
-    def apart(self, found: Outputs | None, anatomy: Anatomy) -> list[float]:
+    def apart(
+        self, found: Outputs | None, anatomy: Anatomy, enough: float | None = None
+    ) -> list[float]:
         """The largest differences from the stock model at tokens, and at padding if compared.
 
         Each is a share of the largest output, and infinite for a model that does not run.
@@ -53,10 +86,20 @@ class Check:
         Where padding can see nothing, nobody reads what comes out, and two ways to compute it may
         differ: scores of minus infinity are rounded in half precision, and sdpa returns zeros where
         eager attention returns a mean. There, only the outputs of visible tokens are compared.
+
+        Args:
+            found: The outputs.
+            anatomy: The model's attention layers.
+            enough: Differences from what the stock model returned in the check that this one is
+                like that are small enough; None to run the stock model in this one.
         """
         if found is None:
             return [math.inf]
-        return [difference(*pair) for pair in self._parts(found, anatomy)]
+        if enough is not None and (likely := self._likely) is not None:
+            apart = [difference(*pair) for pair in self._parts(found, likely, anatomy)]
+            if max(apart) <= enough:
+                return apart
+        return [difference(*pair) for pair in self._parts(found, self.stock, anatomy)]
 
     def is_equal(self, apart: list[float], limit: float, alone: bool) -> bool:
         """Whether outputs equal the stock model's, up to a limit or to rounding.
@@ -143,13 +186,15 @@ class Check:
         found = [row.outputs(self.model) for row in rows]
         return [torch.cat(parts) for parts in zip(*found, strict=True)]
 
-    def _parts(self, found: Outputs, anatomy: Anatomy) -> Iterator[tuple[Outputs, Outputs]]:
+    def _parts(
+        self, found: Outputs, others: Outputs, anatomy: Anatomy
+    ) -> Iterator[tuple[Outputs, Outputs]]:
         """The outputs to compare: at tokens and, where padding has outputs, at padding."""
         is_half = self.model.dtype in (torch.float16, torch.bfloat16)
         if is_half or anatomy.implementation is not None:
-            yield self._at_tokens(found, self.stock)
+            yield self._at_tokens(found, others)
         else:
-            yield from self._at_both(found, self.stock)
+            yield from self._at_both(found, others)
 
     def _at_tokens(self, found: Outputs, others: Outputs) -> tuple[Outputs, Outputs]:
         """The outputs of two runs with zeros at padding."""
@@ -171,6 +216,15 @@ class Check:
             if output.shape[:2] == mask.shape:
                 return output.where(mask.reshape(*mask.shape, *[1] * (output.ndim - 2)), 0)
         return output
+
+
+def checks_of(model: PreTrainedModel, runs: Mapping[str, SampleRun]) -> dict[str, Check]:
+    """A check of each run, by its description."""
+    checks = {name: Check(model, run) for name, run in runs.items() if run.like is None}
+    return {
+        name: checks[name] if run.like is None else Check(model, run, checks[run.like])
+        for name, run in runs.items()
+    }
 
 
 def _by_eager(call: Call) -> Tensor:

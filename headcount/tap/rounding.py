@@ -69,9 +69,12 @@ def difference(ours: Sequence[Tensor], stock: Sequence[Tensor]) -> float:
     """
     if [each.shape for each in ours] != [each.shape for each in stock]:
         return math.inf
-    largest = max([1.0] + [tensor.abs().nan_to_num().max().item() for tensor in stock])
-    apart = [
-        (a - b).abs().nan_to_num(nan=torch.inf).max().item()
-        for a, b in zip(ours, stock, strict=True)
-    ]
-    return max(apart) / largest
+    sizes = [largest(each) for each in stock]
+    apart = [largest(a - b) for a, b in zip(ours, stock, strict=True)]
+    return max(apart) / max([1.0, *filter(math.isfinite, sizes)])
+
+
+def largest(tensor: Tensor) -> float:
+    """The largest size of a number in a tensor; infinite if one is not a number."""
+    low, high = (each.item() for each in tensor.aminmax())
+    return math.inf if math.isnan(low) else max(-low, high)

@@ -27,6 +27,12 @@ CHECKED_LENGTH = 24
 blocks and numbers of kept keys in small models are smaller than this, so that code under such
 conditions runs."""
 
+CACHED_LENGTH = 16
+"""Tokens of the longest row that is read in steps with a cache."""
+
+UNPADDED, UNMASKED = "on a batch without padding", "without a mask"
+"""The checks on a batch with a mask that says that there is no padding, and on the same without."""
+
 _CLASSIFIER = "ForSequenceClassification"
 
 
@@ -138,8 +144,8 @@ def check_inputs(model: PreTrainedModel) -> dict[str, dict[str, Tensor]]:
         marked["decoder_attention_mask"] = torch.ones_like(plain["decoder_input_ids"])
     batches = {
         "on a padded batch": padded,
-        "on a batch without padding": plain | marked,
-        "without a mask": plain,
+        UNPADDED: plain | marked,
+        UNMASKED: plain,
     }
     return {
         name: {key: tensor.to(input_device(model)) for key, tensor in batch.items()}
@@ -347,10 +353,28 @@ class SampleRun:
 
     batch: Mapping[str, Tensor]
     cached: bool = False
+    like: str | None = None
+    """The run whose outputs a model repeats here, unless caches or masks of ones change them."""
 
     def outputs(self, model: PreTrainedModel) -> list[Tensor]:
         """Every floating-point tensor that the model returns for the batch."""
-        return self._steps(model) if self.cached else outputs(run_tiny(model, self.batch))
+        return self._in_steps(model) if self.cached else outputs(run_tiny(model, self.batch))
+
+    def repeated(self, other: "SampleRun", found: list[Tensor]) -> list[Tensor]:
+        """What a model returns here, unless caches or masks of ones change it.
+
+        Args:
+            other: The run that this one is like.
+            found: What the model returns there.
+        """
+        if not self.cached:
+            return found
+        length = other._written.shape[1]
+        return [
+            each[:, begin:end] if each.shape[1:2] == (length,) else each
+            for begin, end in _steps(self._written.shape[1])[1:]
+            for each in found
+        ]
 
     @property
     def masks(self) -> list[Tensor]:
@@ -370,19 +394,30 @@ class SampleRun:
         name = _cache_name(model)
         return output[name] if name in output else output.past_key_values
 
-    def _steps(self, model: PreTrainedModel) -> list[Tensor]:
+    def _in_steps(self, model: PreTrainedModel) -> list[Tensor]:
         """Outputs for the last tokens, two and then one, after the first went into a cache."""
         side = "decoder_" if model.config.is_encoder_decoder else ""
-        ids, mask = self.batch[f"{side}input_ids"], self.batch[f"{side}attention_mask"]
+        ids, mask = self._written, self.batch[f"{side}attention_mask"]
         others = {name: each for name, each in self.batch.items() if not name.startswith(side)}
         name = _cache_name(model)
-        length, cache, found = ids.shape[1], None, list[Tensor]()
-        for begin, end in ((0, length - 3), (length - 3, length - 1), (length - 1, length)):
+        cache, found = None, list[Tensor]()
+        for begin, end in _steps(ids.shape[1]):
             step = {f"{side}input_ids": ids[:, begin:end], f"{side}attention_mask": mask[:, :end]}
             output: Any = model(**others, **step, **{name: cache}, use_cache=True)
             cache = output[name] if name in output else output.past_key_values
             found += outputs(output) if begin else []
         return found
+
+    @property
+    def _written(self) -> Tensor:
+        """The tokens on the side that writes."""
+        name = "decoder_input_ids"
+        return self.batch[name if name in self.batch else "input_ids"]
+
+
+def _steps(length: int) -> list[tuple[int, int]]:
+    """First and last token of each step with a cache: most of them, two, and one."""
+    return [(0, length - 3), (length - 3, length - 1), (length - 1, length)]
 
 
 def _cache_name(model: PreTrainedModel) -> str:
@@ -401,12 +436,18 @@ def sample_runs(
     """
     if inputs is not None:
         return {"on the given inputs": SampleRun(inputs)}
-    runs = {name: SampleRun(batch) for name, batch in check_inputs(model).items()}
-    padded = next(iter(runs.values())).batch
+    runs = {
+        name: SampleRun(batch, like=UNMASKED if name == UNPADDED else None)
+        for name, batch in check_inputs(model).items()
+    }
+    where, padded = next((name, run.batch) for name, run in runs.items())
     is_text = model.main_input_name == "input_ids" and "attention_mask" in padded
     writes = is_text or "decoder_attention_mask" in padded  # also about sound or images (Whisper)
     if writes and model.can_generate() and getattr(model.config, "use_cache", True):
-        runs["with a cache"] = SampleRun(padded, cached=True)
+        side = "decoder_" if model.config.is_encoder_decoder else ""
+        written = [f"{side}{name}" for name in _TEXT]
+        short = {**padded} | {name: padded[name][:, :CACHED_LENGTH] for name in written}
+        runs["with a cache"] = SampleRun(short, cached=True, like=where)
     return runs
 
 

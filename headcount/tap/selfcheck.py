@@ -3,16 +3,17 @@
 On random batches with padding on either side, without padding, without a mask and with a cache, the
 stock attention function, the tap's own arithmetic and a plain softmax in float64 must agree at each
 call, head by head (`attention_check`). The tapped model's outputs must then equal the stock model's
-with room for rounding, so that every call was seen and used. Where calls can't be compared, outputs
-alone are. Gates of 0 must change the output, and must be zeros in what enters the output
-projections. A model that fails is refused with the reason. Scores that are blocked must get no
-weight, whether somebody listens or not; where that fails, only blocking is refused.
+with room for rounding, so that every call was seen and used. A mask of ones and a cache should
+change no outputs, so there the stock model runs only if the tapped one returns something else than
+it does without (and always in half precision, or with a function of the user's). Where calls can't
+be compared, outputs alone are. Gates of 0 must change the output, and must be zeros in what enters
+the output projections. A model that fails is refused with the reason. Scores that are blocked must
+get no weight, whether somebody listens or not; where that fails, only blocking is refused.
 """
 
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import replace
+from contextlib import contextmanager
 from typing import Any, final
 
 import torch
@@ -22,15 +23,14 @@ from transformers import PreTrainedModel
 from headcount.core import Head, LayerId, ModelError, amount
 from headcount.tap.anatomy import Anatomy, AttentionLayer
 from headcount.tap.arithmetic import with_arithmetic
-from headcount.tap.attention_check import AttentionCheck
 from headcount.tap.changes import evaluating, exact_products
-from headcount.tap.check import Check
+from headcount.tap.check import Check, checks_of
 from headcount.tap.discovery import discover
 from headcount.tap.given_model import AnyModel, Holder, check_is_model, model_of
 from headcount.tap.listener import Block
 from headcount.tap.placement import input_device, named_weights
 from headcount.tap.rounding import difference
-from headcount.tap.sample_inputs import ERRORS, sample_runs
+from headcount.tap.sample_inputs import sample_runs
 from headcount.tap.states import heard
 from headcount.tap.tap import Tap
 
@@ -119,17 +119,17 @@ def examine(model: AnyModel, inputs: Mapping[str, Tensor] | None = None) -> Anat
     # No inference mode: BEiT keeps a tensor of the first pass, which a training must be able to use
     with evaluating(model), exact_products(), _keeping_modules(model), torch.no_grad():
         anatomy = discover(model, inputs)
-        checks = dict[str, Check]()
-        for name, run in sample_runs(model, inputs).items():
-            with suppress(*ERRORS if run.cached else ()):  # some stock models fail with a cache
-                checks[name] = Check(model, run)
-        for check in checks.values():
-            if not all(tensor.isfinite().all() for tensor in check.stock):
-                check_finite(model, anatomy, check)
-        anatomy, tapped = with_arithmetic(model, anatomy, checks)
-        check = next(iter(checks.values()))
-        _check_gates(model, anatomy, check, tapped)
-        anatomy = replace(anatomy, can_block=_can_block(model, anatomy, check))
+        checks = checks_of(model, sample_runs(model, inputs))
+        whole = next(iter(checks.values()))
+        if whole.runs and not whole.is_finite:
+            check_finite(model, anatomy, whole)
+        try:
+            anatomy, bare, outputs = with_arithmetic(model, anatomy, checks)
+        finally:
+            for check in checks.values():  # the stock model may have run on others since
+                if not check.is_finite:
+                    check_finite(model, anatomy, check)
+        _check_gates(model, anatomy, bare, outputs)
     if anatomy.unseen:
         warnings.warn(
             f"{type(model).__name__}: the attention of {', '.join(anatomy.unseen)} can't be seen, "
@@ -194,19 +194,35 @@ def _check_gates(
         check: A run.
         tapped: The outputs of this run under fused attention, with open gates.
     """
+    device, wrong = input_device(model), list[str]()
     for site in dict.fromkeys(layer.site for layer in anatomy.layers):
         layers = [layer for layer in anatomy.layers if layer.site == site]
-        with Tap(model, anatomy, gates={each.layer_id: _zeros(model, each) for each in layers}):
-            gated_outputs = check.run()
-        if difference(gated_outputs, tapped) == 0:
+        gates = {each.layer_id: torch.ones(each.num_heads, device=device) for each in layers}
+        for gate in gates.values():
+            gate[::2] = 0
+        if difference(_gated(model, anatomy, check, gates, wrong), tapped) == 0:
             raise ModelError(
-                f"Expected gates of 0 on every head of {site} to change {type(model).__name__}'s "
-                "output, but they did not. What its attention function returns is not used, so "
-                "the model is refused."
+                f"Expected gates of 0 on every second head of {site} to change "
+                f"{type(model).__name__}'s output, but they did not. What its attention function "
+                "returns is not used, so the model is refused."
             )
-    projected = [each for each in anatomy.layers if each.output is not None]
-    gates = {each.layer_id: _zeros(model, each, step=2) for each in projected}
-    returned, wrong = dict[LayerId, Tensor](), list[str]()
+    if wrong:
+        raise ModelError(
+            f"Expected gates of 0 in {type(model).__name__} to equal zeros in what the output "
+            f"projections receive of those heads, but the one after {wrong[0]} receives something "
+            "else. What was taken for a head is none, so the model is refused."
+        )
+
+
+def _gated(
+    model: PreTrainedModel,
+    anatomy: Anatomy,
+    check: Check,
+    gates: Mapping[LayerId, Tensor],
+    wrong: list[str],
+) -> list[Tensor]:
+    """Outputs with gates; adds modules after which a gate of 0 is no zero for the projection."""
+    returned = dict[LayerId, Tensor]()
 
     def leave(layer: AttentionLayer, output_BQHD: Tensor) -> None:
         returned[layer.layer_id] = output_BQHD
@@ -223,31 +239,7 @@ def _check_gates(
 
     tap = Tap(model, anatomy, gates=gates)
     with tap, tap.returning(leave), heard(model, anatomy, head_outputs=arrive):
-        check.run()
-    if wrong:
-        raise ModelError(
-            f"Expected gates of 0 in {type(model).__name__} to equal zeros in what the output "
-            f"projections receive of those heads, but the one after {wrong[0]} receives something "
-            "else. What was taken for a head is none, so the model is refused."
-        )
-
-
-def _can_block(model: PreTrainedModel, anatomy: Anatomy, check: Check) -> bool:
-    """Whether every second head is kept from every second key, also where nobody listens."""
-    attention = AttentionCheck(model, anatomy, is_blocking=True)
-    try:
-        with attention.checking():
-            check.run()
-    except ERRORS:  # an eager function of the model's own takes masks of one head only
-        return False
-    return not attention.reached and attention.fault is None
-
-
-def _zeros(model: PreTrainedModel, layer: AttentionLayer, step: int = 1) -> Tensor:
-    """Gates of a layer: 0 for every head, or for every second one."""
-    gates = torch.ones(layer.num_heads, device=input_device(model))
-    gates[::step] = 0
-    return gates
+        return check.run()
 
 
 def check_no_random_weights(model: PreTrainedModel) -> None:

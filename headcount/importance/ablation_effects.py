@@ -8,8 +8,14 @@ from typing import Any, final
 import numpy as np
 import torch
 
-from headcount.core import LayerId
-from headcount.importance.ablation_sweep import AblationSetting, Swept, ablated_texts, sweep
+from headcount.core import LayerId, amount
+from headcount.importance.ablation_sweep import (
+    Ablation,
+    AblationSetting,
+    Swept,
+    ablated_texts,
+    sweep,
+)
 from headcount.importance.ablations import (
     all_but_one,
     cross_fit,
@@ -26,7 +32,41 @@ from headcount.importance.score_agreement import score_deltas
 from headcount.models import Loaded
 from headcount.results import AblationFacts, Effect, SiteEffect
 from headcount.statistics import Deltas, few_examples, holm, loss_deltas
+from headcount.tap import input_device
 from headcount.tasks import Evaluation, Task, evaluate
+
+OPERATIONS = 7e13
+"""Multiplications and additions that ablations may take by default: five minutes of two cores."""
+
+LEAST = 16
+"""Number of examples that are taken at least, if there are so many."""
+
+
+def _drawn(loaded: Loaded, task: Task, num_sets: int, options: AblationOptions) -> Task:
+    """The task with the examples on which sets of heads are ablated, drawn by the seed."""
+    number = options.ablated_examples
+    if number is None and (options.quantity == "score" or not task.by_example):
+        return task
+    order_N = np.random.default_rng(options.seed).permutation(task.num_examples)
+    if number is None:
+        if input_device(loaded.model).type != "cpu":
+            return task
+        tokens_N = np.cumsum(task.length_N[order_N])
+        cost = 2 * num_sets * loaded.model.num_parameters(exclude_embeddings=True)
+        number = max(LEAST, int((tokens_N * cost <= OPERATIONS).sum()))
+    return task if number >= task.num_examples else task.some(np.sort(order_N[:number]))
+
+
+def _left_out(some: Task, every: Task) -> tuple[str, ...]:
+    """A warning if heads were ablated on some of a task's examples; else nothing."""
+    number, total = some.num_examples, every.num_examples
+    if number == total:
+        return ()
+    return (
+        f"heads were ablated on {number:,} of {amount(total, 'example')}, drawn at random, so "
+        f"intervals of these effects are about {(total / number) ** 0.5:.1f} times as wide as on "
+        f"all, which take {total / number:.1f} times as long (--ablated-examples {total})",
+    )
 
 
 @final
@@ -36,8 +76,9 @@ class AblationEffects:
     def __init__(
         self, score: AblationOptions, loaded: Loaded, task: Task, context: ScoringContext
     ) -> None:
-        self.score, self.loaded, self.task, self.context = score, loaded, task, context
+        self.score, self.loaded, self.every, self.context = score, loaded, task, context
         self.heads = loaded.heads
+        self.task = _drawn(loaded, task, len(self._ablations), score)
 
     def measured(self, keys: Sequence[str]) -> Measured:
         """Effect, interval and corrected p-value of every head, and the effects of groups.
@@ -51,6 +92,7 @@ class AblationEffects:
         numbers = (deltas.delta, deltas.low, deltas.high, holm(deltas.p))
         facts = AblationFacts(
             replacement=self.score.instead,
+            num_examples=self.task.num_examples,
             quantity=self.score.quantity,
             test=self.score.score_test if self.score.quantity == "score" else "",
             p_each=tuple(deltas.p.tolist()),
@@ -62,13 +104,13 @@ class AblationEffects:
                 for key, each in zip(keys, numbers, strict=True)
             },
             {"ablation": facts, **(self._groups(swept, rest) if rest else {})},
-            tuple(few_examples(self.task.num_examples)),
+            (*_left_out(self.task, self.every), *few_examples(self.task.num_examples)),
         )
 
     @cached_property
     def _dense(self) -> Evaluation:
         """The evaluation of the dense model, including its translations."""
-        if self.context.dense is not None:
+        if self.context.dense is not None and self.task is self.every:
             return self.context.dense()
         return evaluate(self.loaded.model, self.task, self.context.max_tokens, texts=True)
 
@@ -80,16 +122,20 @@ class AblationEffects:
         stand_in = replacement(self.score.instead, model, watched, anatomy, max_tokens)
         return AblationSetting(model, self.task, anatomy, stand_in, max_tokens)
 
+    @property
+    def _ablations(self) -> list[Ablation]:
+        """Single heads, and then groups of them."""
+        found = single_heads(self.heads)
+        if self.score.layers:
+            found += whole_sites(self.heads) + whole_layers(self.heads)
+        if self.score.one_left:
+            found += all_but_one(self.heads)
+        return found
+
     def _sweep(self) -> Swept:
-        options = self.score
-        ablations = single_heads(self.heads)
-        if options.layers:
-            ablations += whole_sites(self.heads) + whole_layers(self.heads)
-        if options.one_left:
-            ablations += all_but_one(self.heads)
         return sweep(
             self._setting,
-            ablations,
+            self._ablations,
             self.context.state and self.context.state / SWEEP,
             self._key,
             partial(self.context.progress, self.task.bar("ablation")),
@@ -115,9 +161,9 @@ class AblationEffects:
 
     def _base(self, swept: Swept) -> Evaluation:
         """The evaluation of the dense model in the sweep, with its translations if it writes."""
-        return (
-            replace(swept.base, outcome_N=self._dense.outcome_N) if self.task.writes else swept.base
-        )
+        if self.score.quantity == "loss" or not self.task.writes:
+            return swept.base
+        return replace(swept.base, outcome_N=self._dense.outcome_N)
 
     def _deltas(self, base: Evaluation, without: Sequence[Evaluation]) -> Deltas:
         """How much worse these evaluations are than the dense model's."""

@@ -64,7 +64,7 @@ class AblationScore(AblationOptions, Score):
         """The rise of the loss, or the drop of the score, without every head."""
         from headcount.importance.ablations import ablation  # only here: it needs torch
 
-        if self.quantity == "loss":
+        if self.quantity == "loss" and self.ablated_examples is None:
             return ablation(loaded.model, task, self.instead, loaded.anatomy, max_tokens)
         heads_only = replace(self, layers=False, one_left=False)
         return heads_only.measured(loaded, task, ScoringContext(max_tokens)).columns[
@@ -87,6 +87,7 @@ class AblationScore(AblationOptions, Score):
             "instead": self.instead,
             "quantity": self.quantity,
             "test": self.score_test if self.quantity == "score" else None,
+            "ablated": self.ablated_examples,
             "samples": self.samples,
             "seed": self.seed,
         }

@@ -101,6 +101,9 @@ class AblationOptions:
     """Ablation: ablate whole layers and whole sites."""
     one_left: bool = True
     """Ablation: test layers with only one head left."""
+    ablated_examples: int | None = None
+    """Ablation: number of examples, drawn at random. By default, `importance` takes as many for
+    losses as some five minutes of two processor cores suffice for; anything else takes all."""
     score_test: ScoreTest = "randomization"
     """Ablation: test of a score's change; sacrebleu is sacreBLEU's bootstrap, without intervals."""
     samples: int | None = None
@@ -118,6 +121,11 @@ def check_ablation(options: AblationOptions) -> None:
     """
     check_choice("a replacement", options.instead, Instead)
     check_choice("a quantity", options.quantity, DeltaOf)
+    if options.ablated_examples is not None and options.ablated_examples < 1:
+        raise InputError(
+            f"Expected at least 1 example to ablate heads on, got {options.ablated_examples}. "
+            "Leave it out for as many as take some five minutes."
+        )
     check_choice("a test", options.score_test, ScoreTest)
     if options.samples is not None and options.samples < 1:
         raise InputError(

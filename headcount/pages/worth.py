@@ -278,6 +278,10 @@ def scored_on(importance: ImportanceRecord) -> str:
     dense = [f"{name} {numbers.effect(value)}" for name, value in known if math.isfinite(value)]
     if dense:
         parts.append(f"; the dense model has {numbers.listed(dense)}")
+    ablation = importance.ablation
+    if ablation is not None and 0 < ablation.num_examples < importance.num_examples:
+        some = numbers.of(ablation.num_examples, "example", "examples")
+        parts.append(f". Heads were removed on {some} of these, drawn at random")
     if importance.replacement_words:
         parts.append(f". Removing a head means: {importance.replacement_words}")
     return " ".join(["".join(parts) + ".", *filter(None, [importance.average_words])])

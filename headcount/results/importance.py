@@ -244,6 +244,8 @@ class AblationFacts:
     """Quantity whose change is measured: `loss` or `score`."""
     test: str = omitted("")
     """Test of a score's change: `randomization` or `sacrebleu`; empty for losses."""
+    num_examples: int = omitted(0)
+    """Number of examples on which heads were ablated; 0 in results of older versions: all."""
     p_each: tuple[float, ...] = ()
     """P-value of every single head without correction, in the order of the head table."""
 

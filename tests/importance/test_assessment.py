@@ -11,6 +11,7 @@ from headcount.core import Head, InputError, forget
 from headcount.importance import (
     Options,
     ablation,
+    ablation_effects,
     all_but_one,
     assess,
     gradient,
@@ -274,6 +275,38 @@ def test_what_stands_in_for_a_head_does_so_in_translation_too() -> None:
         assert delta == pytest.approx(found.score - without)
 
 
+def test_heads_are_ablated_on_some_examples_where_all_take_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As on a task that has these examples alone; other scores read all."""
+    loaded, task = similarity()
+    options = replace(FEW, methods=("gradient", "ablation"), one_left=False)
+    whole = assess(loaded, task, options)
+    assert whole.record.ablation is not None
+    assert whole.record.ablation.num_examples == task.num_examples > 3
+    order_N = np.random.default_rng(0).permutation(task.num_examples)
+    num_sets = len(loaded.heads) + len(whole_layers(loaded.heads)) + len(whole_sites(loaded.heads))
+    cost = 2 * num_sets * loaded.model.num_parameters(exclude_embeddings=True)
+    monkeypatch.setattr(ablation_effects, "LEAST", 1)
+    monkeypatch.setattr(ablation_effects, "OPERATIONS", cost * task.length_N[order_N[:3]].sum())
+    found = assess(loaded, task, options)
+    alone = assess(loaded, task.some(np.sort(order_N[:3])), options)
+    for name in ("ablation_delta", "ablation_low", "ablation_p"):
+        np.testing.assert_array_equal(found.columns[name], alone.columns[name])
+    np.testing.assert_array_equal(found.columns["gradient"], whole.columns["gradient"])
+    layers, same, others = (
+        [each.delta for each in one.record.layers] for one in (found, alone, whole)
+    )
+    assert layers == same != others
+    assert found.record.ablation is not None and found.record.ablation.num_examples == 3
+    total = task.num_examples
+    assert any(f"--ablated-examples {total}" in each for each in found.record.warnings)
+    asked = assess(loaded, task, replace(options, ablated_examples=total))
+    np.testing.assert_array_equal(asked.columns["ablation_p"], whole.columns["ablation_p"])
+
+
 def test_bad_input() -> None:
+    with pytest.raises(InputError, match="at least 1 example to ablate heads on, got 0"):
+        Options(ablated_examples=0)
     with pytest.raises(InputError, match="at least one example"):
         Classification(small.loaded("BertForSequenceClassification"), {"text": [], "label": []})

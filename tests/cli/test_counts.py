@@ -222,6 +222,7 @@ NO_COUNTS = {
     "at most what the corpus holds": (
         *("EvolutionOptions.queries", "EvolutionOptions.sentences", "EvolutionOptions.types"),
         *("CausalGatesOptions.update_examples", "MatryoshkaOptions.step_examples"),
+        "AblationOptions.ablated_examples",
         *("*Options.pool", "Options.limit_tokens"),
     ),
     "at most what the model has": (

@@ -22,7 +22,7 @@ from headcount.pages import Shown, show_analysis, show_card
 from headcount.papers import Evolution
 from headcount.pruning import BudgetSpec, Compensation, Pruned, PruneSettings
 from headcount.results import Analysis, Curve, CurvePoints, PruneRecord, Result, Role
-from tests.reports.run_folder import Wish, write_run
+from tests.pages.run_folder import Wish, write_run
 from tests.tasks.loaded import TRANSLATIONS, loaded
 
 DATA = Path(__file__).parent / "results" / "data"

@@ -3,7 +3,7 @@
 from typing import Any
 
 from headcount.alignment import Alignment, AlignmentRecord, AlignmentRow
-from tests.reports.said import squeezed, told
+from tests.pages.said import squeezed, told
 
 
 def test_alignment_in_words() -> None:

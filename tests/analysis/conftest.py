@@ -1,3 +1,3 @@
 """Runs of the tests of pages."""
 
-from tests.reports.conftest import plain, profiled, roleless  # noqa: F401 (fixtures)
+from tests.pages.conftest import plain, profiled, roleless  # noqa: F401 (fixtures)

@@ -26,8 +26,8 @@ from headcount.results import (
     read_run,
 )
 from tests.commanding import headcount
-from tests.reports.changed import changed
-from tests.reports.run_folder import Wish, write_run
+from tests.pages.changed import changed
+from tests.pages.run_folder import Wish, write_run
 from tests.textbook import statistics as textbook
 
 HEADS = [f"enc.0.{number}" for number in range(7)]

@@ -8,9 +8,9 @@ from headcount.compare.comparison import relation_pairs
 from headcount.core import Table, Text
 from headcount.numbers import percent
 from headcount.results import Analysis, RelationResult, read_run
-from tests.reports.changed import changed
-from tests.reports.run_folder import shared_run
-from tests.reports.test_profile_view import TRAIT
+from tests.pages.changed import changed
+from tests.pages.run_folder import shared_run
+from tests.pages.test_profile_view import TRAIT
 from tests.results.test_findings import NSUBJ
 
 

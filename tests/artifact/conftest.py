@@ -1,3 +1,3 @@
 """The browser of the tests of pages."""
 
-from tests.reports.conftest import open_page  # noqa: F401 (a fixture)
+from tests.pages.conftest import open_page  # noqa: F401 (a fixture)

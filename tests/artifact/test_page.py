@@ -29,10 +29,10 @@ from headcount.results import (
     read_run,
 )
 from tests.commanding import headcount
-from tests.reports.conftest import Open
-from tests.reports.labelled import tables_of
-from tests.reports.pruned_folder import BUDGETS, prune_record, write_curve_beside
-from tests.reports.run_folder import Wish, write_run
+from tests.pages.conftest import Open
+from tests.pages.labelled import tables_of
+from tests.pages.pruned_folder import BUDGETS, prune_record, write_curve_beside
+from tests.pages.run_folder import Wish, write_run
 
 pytestmark = pytest.mark.usefixtures("one_format")
 

@@ -13,7 +13,7 @@ from headcount.core import InputError, encoded, write_json
 from headcount.pages import html
 from headcount.results import Analysis, read_run
 from tests.commanding import headcount
-from tests.reports.test_html import Page, data
+from tests.pages.test_html import Page, data
 
 GALLERY = Path(__file__).parents[2] / "docs" / "gallery"
 """Folders of real runs."""

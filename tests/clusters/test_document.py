@@ -6,7 +6,7 @@ import pytest
 from headcount.clusters import Clusters, ClustersRecord, HeadPlace, LayerTest
 from headcount.core import Chart
 from headcount.pages import document_of
-from tests.reports.said import squeezed, told
+from tests.pages.said import squeezed, told
 
 
 def clusters(p: float, same: float = 0.2) -> Clusters:

@@ -15,9 +15,9 @@ from headcount.core import InputError
 from headcount.results import MODEL, READING, Analysis, Signature, read_run
 from headcount.results.sealing import record_sha256
 from tests.commanding import headcount
-from tests.reports.changed import changed
-from tests.reports.pruned_folder import write_curve_beside
-from tests.reports.run_folder import Wish, write_run
+from tests.pages.changed import changed
+from tests.pages.pruned_folder import write_curve_beside
+from tests.pages.run_folder import Wish, write_run
 
 pytestmark = pytest.mark.usefixtures("one_format")
 

@@ -12,8 +12,8 @@ from headcount.compare import Matching, SiteMatching, match_heads, write_compari
 from headcount.core import InputError
 from headcount.results import Analysis, read_run
 from tests.commanding import headcount
-from tests.reports.changed import changed
-from tests.reports.run_folder import TRAITS, Wish, write_run
+from tests.pages.changed import changed
+from tests.pages.run_folder import TRAITS, Wish, write_run
 from tests.textbook.matching import best_pairs
 
 pytestmark = pytest.mark.usefixtures("one_format")

@@ -18,10 +18,10 @@ from headcount.compare.page import compare_view
 from headcount.core import Table, styled
 from headcount.pages.kinds import NEITHER, leading
 from headcount.results import Analysis, read_run
-from tests.reports.changed import changed
-from tests.reports.labelled import tables_of
-from tests.reports.run_folder import Wish, write_run
-from tests.reports.test_profile_view import TRAIT
+from tests.pages.changed import changed
+from tests.pages.labelled import tables_of
+from tests.pages.run_folder import Wish, write_run
+from tests.pages.test_profile_view import TRAIT
 
 pytestmark = pytest.mark.slow
 

@@ -21,8 +21,8 @@ from headcount.results import (
     HeadRow,
     read_run,
 )
-from tests.reports.changed import changed
-from tests.reports.run_folder import Wish, write_run
+from tests.pages.changed import changed
+from tests.pages.run_folder import Wish, write_run
 
 
 def told(one: Analysis, other: Analysis, names: tuple[str, str]) -> str:

@@ -9,7 +9,7 @@ from headcount.coreference import (
     CoreferenceRow,
     NameRow,
 )
-from tests.reports.said import squeezed, told
+from tests.pages.said import squeezed, told
 
 
 def coreference(accuracy: float, single: int = 0) -> Coreference:

@@ -1,3 +1,3 @@
 """Runs of the tests of pages."""
 
-from tests.reports.conftest import hostile, plain, translator  # noqa: F401 (fixtures)
+from tests.pages.conftest import hostile, plain, translator  # noqa: F401 (fixtures)

@@ -27,8 +27,8 @@ from headcount.pages.worth import (
     without,
 )
 from headcount.results import Analysis, Effect, HeadRow, ImportanceRecord, read_run
-from tests.reports.changed import changed
-from tests.reports.run_folder import HOSTILE, Wish, shared_run, write_run
+from tests.pages.changed import changed
+from tests.pages.run_folder import HOSTILE, Wish, shared_run, write_run
 
 SCORE = {"quantity": "score", "replacement": "mean"}
 

@@ -32,6 +32,7 @@ from headcount.papers.reproduce.clark2019 import coreference_section
 from headcount.papers.reproduce.gate_densities import densities_section, gate_rows
 from headcount.results import ALL, read_run
 from headcount.training import FinetuneConfig
+from tests.pages.run_folder import Wish, write_run
 from tests.papers.following import test_following
 from tests.papers.reproduce import (
     test_gate_densities,
@@ -42,9 +43,8 @@ from tests.papers.reproduce import (
     test_pruning,
     test_voita2019evolution,
 )
-from tests.reports.run_folder import Wish, write_run
-from tests.reports.test_renderers import assert_all_say, words_of
 from tests.speed.test_write import speed
+from tests.test_renderers import assert_all_say, words_of
 
 ABLATED = test_michel2019.ablated()
 PROBED = test_probing.probed(

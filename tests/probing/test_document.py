@@ -11,7 +11,7 @@ from headcount.pages import document_of
 from headcount.probing import Probed, ProbeRecord, ProbeRow, ProbeTree, ProbeWeight
 from headcount.probing.document import probe_heads, probes_document, probes_notes
 from headcount.probing.figures import PROBE_FIGURES
-from tests.reports.labelled import tables_of
+from tests.pages.labelled import tables_of
 
 NAN = float("nan")
 

@@ -1,7 +1,8 @@
 """Runs of the tests of pages."""
 
-from tests.reports.conftest import (  # noqa: F401 (fixtures)
+from tests.pages.conftest import (  # noqa: F401 (fixtures)
     hostile,
+    open_page,
     profiled,
     roleless,
     translator,

@@ -14,9 +14,9 @@ from headcount.reporting import write_figures
 from headcount.reporting.figures import FIGURES
 from headcount.results import Role, read_run
 from headcount.vocabulary import ROLES
-from tests.reports.changed import changed
-from tests.reports.drawn import assert_whole
-from tests.reports.run_folder import Wish, shared_run, write_run
+from tests.pages.changed import changed
+from tests.pages.drawn import assert_whole
+from tests.pages.run_folder import Wish, shared_run, write_run
 
 SMALL = Wish(layers=2, heads=3, importance=True)
 SIGNS = {".svg": b"<?xml", ".png": b"\x89PNG", ".pdf": b"%PDF"}

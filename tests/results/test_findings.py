@@ -14,7 +14,7 @@ from headcount.vocabulary import (
     relation_target,
     relation_words,
 )
-from tests.reports.test_profile_view import TRAIT
+from tests.pages.test_profile_view import TRAIT
 
 NSUBJ = replace(
     TRAIT,

@@ -9,7 +9,7 @@ import pytest
 
 from headcount.core import InputError
 from headcount.results import read_run
-from tests.reports.run_folder import Wish, write_run
+from tests.pages.run_folder import Wish, write_run
 
 SMALL = Wish(layers=2, heads=3)
 

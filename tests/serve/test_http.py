@@ -18,7 +18,7 @@ from headcount.serve import LiveModel, bind, make_application, open_model
 from headcount.serve.application import MAX_CONNECTIONS, MAX_WAITING
 from headcount.serve.live_model import MAX_BODY, Question
 from tests import saved
-from tests.reports.run_folder import Wish, write_run
+from tests.pages.run_folder import Wish, write_run
 from tests.serve import raw
 
 TOKEN = "secret"

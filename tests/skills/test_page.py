@@ -24,7 +24,7 @@ from headcount.skills import (
 )
 from headcount.skills.document import skills_document
 from headcount.vocabulary import SKILLS
-from tests.reports.run_folder import Wish, write_run
+from tests.pages.run_folder import Wish, write_run
 
 BEST = {
     "retrieval": 0.97,

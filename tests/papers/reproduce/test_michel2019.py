@@ -21,7 +21,7 @@ from headcount.core import (
 from headcount.papers import michel2019_document, read_michel2019
 from headcount.papers.reproduce.michel2019 import ONE_LEFT_WMT, Ablated, histogram, two_data_sets
 from headcount.results import ImportanceRecord
-from tests.reports.drawn import assert_whole
+from tests.pages.drawn import assert_whole
 
 HEADS = Heads({"encoder.self": (2, 3)})
 DELTAS = [0.02, -0.01, 0.004, 0.0, 0.131]

@@ -18,9 +18,9 @@ from headcount.papers.reproduce.voita2019 import (
 )
 from headcount.papers.reproduce.voita2019_figures import rare_maps
 from headcount.results import read_run
-from tests.reports.changed import changed
-from tests.reports.run_folder import Wish, write_run
-from tests.reports.test_profile_view import TRAIT
+from tests.pages.changed import changed
+from tests.pages.run_folder import Wish, write_run
+from tests.pages.test_profile_view import TRAIT
 
 OLD = Tree((2, 2, 3, -1), ("det", "amod", "nsubj", "root"), ("DET", "ADJ", "NOUN", "VERB"))
 SHE = Tree((1, -1, 1), ("nsubj", "root", "obj"), ("PRON", "VERB", "PRON"))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.reports.conftest import Open
+from tests.pages.conftest import Open
 
 pytestmark = pytest.mark.browser
 

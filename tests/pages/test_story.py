@@ -9,9 +9,9 @@ from headcount import numbers
 from headcount.pages import Given, report_view, story
 from headcount.pages.worth import effect_of, ranked
 from headcount.results import read_run
-from tests.reports.changed import changed
-from tests.reports.run_folder import Wish, shared_run, write_run
-from tests.reports.test_profile_view import TRAIT
+from tests.pages.changed import changed
+from tests.pages.run_folder import Wish, shared_run, write_run
+from tests.pages.test_profile_view import TRAIT
 
 
 @pytest.mark.slow

@@ -34,8 +34,8 @@ from tests.alignment.test_document import alignment
 from tests.clusters.test_document import clusters
 from tests.coreference.test_document import coreference
 from tests.explanation.test_document import made_circuits, made_explained
-from tests.reports.pruned_folder import prune_record, write_curve_beside
-from tests.reports.run_folder import Wish, write_run
+from tests.pages.pruned_folder import prune_record, write_curve_beside
+from tests.pages.run_folder import Wish, write_run
 from tests.skills.test_page import made_skills
 
 RESULTS: dict[str, Result[Any]] = {

@@ -23,8 +23,8 @@ from headcount.pages.map_figures import confidence_map, role_map
 from headcount.pages.worth import effect_of
 from headcount.reporting.figures import positional_offsets, weight_and_norm
 from headcount.results import ALL, RANDOM, Analysis, CurvePoint, CurvePoints
-from tests.reports.changed import changed
-from tests.reports.run_folder import shared_run
+from tests.pages.changed import changed
+from tests.pages.run_folder import shared_run
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from headcount.pages import write_report
-from tests.reports.conftest import Open
-from tests.reports.run_folder import Wish, write_run
+from tests.pages.conftest import Open
+from tests.pages.run_folder import Wish, write_run
 from tests.turns import slow
 
 pytestmark = pytest.mark.browser

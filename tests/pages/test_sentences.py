@@ -12,8 +12,8 @@ from headcount.pages.opening import leaders
 from headcount.pages.sentences import by_chance, head_line, headline, measured, shape_text
 from headcount.results import Analysis, Counts, HeadRow, RunRecord, kind_of_trait
 from headcount.vocabulary import TRAITS, roles_named
-from tests.reports.changed import heads_table, traits_frame
-from tests.reports.test_profile_view import TRAIT
+from tests.pages.changed import heads_table, traits_frame
+from tests.pages.test_profile_view import TRAIT
 
 COUNTS = Counts(sentences=1, tokens=3)
 SIGNED = "headcount:0.1.0|model:bert"

@@ -21,7 +21,7 @@ from headcount.papers import ContributionTable, Evolution, Followed
 from headcount.probing import Probed
 from headcount.results import EvaluationRecord, PruneRecord, Result, read_run
 
-DATA = Path(__file__).parent / "data" / "0.2"
+DATA = Path(__file__).parent / "results" / "data" / "0.2"
 
 
 @pytest.mark.slow

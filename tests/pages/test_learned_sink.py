@@ -12,7 +12,7 @@ from headcount.pages.html import report_view
 from headcount.pages.sentences import head_line, learned_sinks
 from headcount.results import Analysis, read_run
 from tests import tiny, tiny_tokenizers
-from tests.reports.changed import changed
+from tests.pages.changed import changed
 
 TEXTS = ["The old dog barks at the cat .", "A dog sleeps .", "The cat sees the old dog ."]
 LABEL = "learned sink (no token)"

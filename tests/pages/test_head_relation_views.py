@@ -12,7 +12,7 @@ from headcount.results import Analysis, read_run
 from tests.alignment.test_document import alignment
 from tests.clusters.test_document import clusters
 from tests.coreference.test_document import coreference
-from tests.reports.run_folder import Wish, write_run
+from tests.pages.run_folder import Wish, write_run
 
 
 @pytest.fixture(scope="module")

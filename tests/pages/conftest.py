@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Route
 
 from headcount.pages import write_report
-from tests.reports.run_folder import Wish, write_run
+from tests.pages.run_folder import Wish, write_run
 
 Open = Callable[..., Page]
 """A function that opens a report, and may add a fragment to its address."""

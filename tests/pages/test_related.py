@@ -11,8 +11,8 @@ from headcount.numbers import weight
 from headcount.pages import report_view
 from headcount.pages.card_view import LEAST, RELATED, related_heads
 from headcount.results import Profiles, TraitStrength
-from tests.reports.run_folder import shared_run
-from tests.reports.test_profile_view import TRAIT
+from tests.pages.run_folder import shared_run
+from tests.pages.test_profile_view import TRAIT
 
 
 def cosine(one: dict[str, float], other: dict[str, float]) -> float:

@@ -11,9 +11,9 @@ from matplotlib.colors import to_rgb
 from headcount.pages.kinds import counted, findings, kinds_of, leading, tint
 from headcount.results import Role
 from headcount.vocabulary import IMAGES, ROLES, TEXTS, roles_named, roles_of, traits_of
-from tests.reports.changed import changed
-from tests.reports.run_folder import shared_run
-from tests.reports.test_profile_view import TRAIT
+from tests.pages.changed import changed
+from tests.pages.run_folder import shared_run
+from tests.pages.test_profile_view import TRAIT
 
 LINKED = roles_of(traits_of(TEXTS, has_links=True))
 """The roles that texts with links can give."""

@@ -11,7 +11,7 @@ from headcount.pages.html import page_data, report_view
 from headcount.pages.kinds import leading
 from headcount.pages.sentences import headline_of, not_tested, why_none
 from headcount.results import Analysis, FewTexts, Signature, Untested, read_run
-from tests.reports.changed import changed
+from tests.pages.changed import changed
 
 MISSING = "1,100 tokens, 3,232 are needed"
 FEW = Untested("sink", "few", MISSING)

@@ -10,8 +10,8 @@ from playwright.sync_api import Browser, Page
 from headcount.compare import write_comparison
 from headcount.pages import write_report
 from headcount.results import read_run
-from tests.reports.pruned_folder import prune_record, write_curve_beside
-from tests.reports.run_folder import Wish, write_run
+from tests.pages.pruned_folder import prune_record, write_curve_beside
+from tests.pages.run_folder import Wish, write_run
 
 pytestmark = pytest.mark.browser
 

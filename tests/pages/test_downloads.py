@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page
 
-from tests.reports.conftest import Open
-from tests.reports.run_folder import shared_run
+from tests.pages.conftest import Open
+from tests.pages.run_folder import shared_run
 
 pytestmark = pytest.mark.browser
 

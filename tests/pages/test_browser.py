@@ -9,10 +9,10 @@ from playwright.sync_api import Page, expect
 from headcount.pages import assets
 from headcount.pages import html as page_html
 from headcount.pages import map_view as grid_view
-from tests.reports.conftest import Open
-from tests.reports.run_folder import HOSTILE, shared_run
-from tests.reports.test_html import data
-from tests.reports.test_html import page as parsed_page
+from tests.pages.conftest import Open
+from tests.pages.run_folder import HOSTILE, shared_run
+from tests.pages.test_html import data
+from tests.pages.test_html import page as parsed_page
 from tests.turns import slow
 
 pytestmark = pytest.mark.browser

@@ -15,7 +15,7 @@ from headcount.reporting import write_figures
 from headcount.results import finding, read_run
 from headcount.results.run import read_examples
 from tests import pictures
-from tests.reports.conftest import Open
+from tests.pages.conftest import Open
 
 LEFT, SINK, LINE, EVEN, SPOT = (f"enc.0.{n}" for n in range(5))
 

@@ -7,7 +7,7 @@ from headcount.pages.curves import curve_charts
 from headcount.pruning import METHODS
 from headcount.results import ALL, CurvePoint, CurvePoints
 from headcount.vocabulary import ROLES
-from tests.reports.drawn import assert_whole
+from tests.pages.drawn import assert_whole
 
 HEADS = Heads({site: (8,) * 6 for site in ("encoder.self", "decoder.self", "decoder.cross")})
 

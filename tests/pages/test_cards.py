@@ -11,9 +11,9 @@ from headcount.pages.attention_view import example_view
 from headcount.pages.card_view import Card, cards
 from headcount.pages.map_view import maps
 from headcount.results import Analysis, Example, Role
-from tests.reports.changed import changed
-from tests.reports.run_folder import shared_run
-from tests.reports.test_profile_view import TRAIT
+from tests.pages.changed import changed
+from tests.pages.run_folder import shared_run
+from tests.pages.test_profile_view import TRAIT
 
 NULL = 0.123
 """A number that only the run with random weights has."""

@@ -13,7 +13,7 @@ from headcount.pages.assets import inline_svg
 from headcount.pages.sentences import model_and_data
 from headcount.results import ImportanceRecord
 from tests.clusters.test_document import clusters
-from tests.reports.said import squeezed
+from tests.pages.said import squeezed
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from headcount.core import InputError
 from headcount.pages import assets, render, report_view, story, write_report
 from headcount.pages.assets import script_json
 from headcount.results import read_run
-from tests.reports.run_folder import HOSTILE, Wish, shared_run, write_run
+from tests.pages.run_folder import HOSTILE, Wish, shared_run, write_run
 
 VOID = {"meta", "link", "input", "br", "img", "hr"}
 

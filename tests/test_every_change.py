@@ -42,7 +42,7 @@ from headcount.results import (
 from headcount.skills import Skills
 from tests.results.test_prune import RECORD as PRUNED
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parent / "results" / "data"
 NOW = f"headcount:{__version__}|model:a"
 """A signature of this version, whose records all have a hash."""
 MADE_UP: tuple[Any, ...] = (

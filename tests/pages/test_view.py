@@ -27,9 +27,9 @@ from headcount.results import (
     TraitStrength,
 )
 from headcount.vocabulary import ColumnEntry
-from tests.reports.changed import changed
-from tests.reports.run_folder import shared_run
-from tests.reports.test_profile_view import TRAIT
+from tests.pages.changed import changed
+from tests.pages.run_folder import shared_run
+from tests.pages.test_profile_view import TRAIT
 
 
 def result(head: str, relation: str, accuracy: float, baseline: float = 0.5, cases: int = 200):

@@ -210,32 +210,37 @@ class Window:
 
 
 @final
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """One forward pass as a streaming layer meets it."""
+
+    mask: Bool[Tensor, "batch 1 query key"] | None
+    """What the model sees; None for all that is not later."""
+    num_new: int
+    """The number of tokens that the pass reads."""
+    length: int
+    """The number of tokens that are read after it."""
+    start: int
+    """Position of the first of the last keys."""
+    like: Tensor
+    """A tensor of the batch, on the layer's device."""
+
+
+@final
 class Reading:
     """Which keys the streaming groups see in one forward pass, and which slots it fills.
 
     Args:
-        mask: what the model sees, [batch, 1, query, token]; None for all that is not later.
-        num_new: the number of tokens that the pass reads.
-        length: the number of tokens that are read after it.
-        start: position of the first of the last keys.
+        given: the pass.
         sink: the number of slots.
         recent: the number of last tokens that a query sees.
-        like: a tensor of the batch, on the layer's device.
     """
 
-    def __init__(
-        self,
-        mask: Bool[Tensor, "batch 1 query key"] | None,
-        num_new: int,
-        length: int,
-        start: int,
-        sink: int,
-        recent: int,
-        like: Tensor,
-    ) -> None:
-        self.mask, self.length, self.num_new, self.start = mask, length, num_new, start
-        self.sink, self.recent, self.device = sink, recent, like.device
-        first_B = _first(mask, length, like)
+    def __init__(self, given: Pass, sink: int, recent: int) -> None:
+        self.mask, self.length, self.start = given.mask, given.length, given.start
+        self.num_new, self.sink, self.recent = given.num_new, sink, recent
+        self.device = given.like.device
+        first_B = _first(given.mask, given.length, given.like)
         self.firsts: list[int] = first_B.tolist()
         """Each row's first token; `length` if none was read."""
         self._slot_BS = first_B[:, None] + torch.arange(sink, device=self.device)
@@ -246,13 +251,11 @@ class Reading:
         """The number of tokens that were read before."""
         return self.length - self.num_new
 
-    def is_of(
-        self, mask: Tensor | None, num_new: int, length: int, start: int, like: Tensor
-    ) -> bool:
+    def is_of(self, given: Pass) -> bool:
         """Whether it is that of a layer with this mask, these keys and queries like these."""
-        same = (num_new, length, start) == (self.num_new, self.length, self.start)
-        alike = (len(like), like.device) == (len(self.firsts), self.device)
-        return same and mask is self.mask and alike
+        same = (given.num_new, given.length, given.start) == (self.num_new, self.length, self.start)
+        alike = (len(given.like), given.like.device) == (len(self.firsts), self.device)
+        return same and given.mask is self.mask and alike
 
     def check_follows(self, firsts: list[int] | None) -> None:
         """Check that each row's first token is where it was in the pass before.

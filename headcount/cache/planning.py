@@ -107,23 +107,21 @@ def plan_cache(
         GroupRow(*group, score, group not in streams, stays.get(group.layer, ""))
         for group, score in groups
     )
-    seconds = time.time() - begun
-    record = _record(loaded, texts, options, scores, rows, questions, tried, seconds)
+    record = _record(loaded, texts, questions, scores, rows, tried)
+    record = replace(record, timings={"all": time.time() - begun})
     return PlannedCache(record, rows, tuple(judged(asked, found, options.seed)))
 
 
 def _record(
     loaded: Loaded,
     texts: Corpus,
-    options: CacheOptions,
+    questions: Questions,
     scores: GroupScores,
     rows: Sequence[GroupRow],
-    questions: Questions,
     tried: tuple[TriedDrop, ...],
-    seconds: float,
 ) -> CachePlanRecord:
     """What the tables do not hold."""
-    able, (found, asked) = len(_able(loaded)), scores.num_found
+    options, able, (found, asked) = questions.options, len(_able(loaded)), scores.num_found
     holding = holding_of(loaded.model, loaded.anatomy)
     return CachePlanRecord(
         signature=signature(
@@ -151,7 +149,6 @@ def _record(
             *few_clusters(options.per_length * len(options.lengths), "text"),
             *few_draws(options.draws),
         ),
-        timings={"all": seconds},
         model=name_of(loaded.name),
         revision=revision(loaded.model),
         layers=holding.num_layers,

@@ -17,7 +17,7 @@ from transformers import Cache, DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-from headcount.cache.holding import Reading, Window, holding_of
+from headcount.cache.holding import Pass, Reading, Window, holding_of
 from headcount.cache.plan import CachePlan
 from headcount.cache.split import Attend, Part, Split, fused, splits_of
 from headcount.core import InputError, amount
@@ -334,13 +334,13 @@ class _Attention:
     def _reading_of(self, layer: StreamingLayer, query: Tensor, mask: Tensor | None) -> Reading:
         """What the pass reads, found at its first layer that streams."""
         start = layer.length - layer.num_last
-        sizes = query.shape[2], layer.length, start
-        if self._reading is None or not self._reading.is_of(mask, *sizes, query):
+        given = Pass(mask, query.shape[2], layer.length, start, query)
+        if self._reading is None or not self._reading.is_of(given):
             if mask is not None and mask.shape[3] != layer.length:
                 raise InputError(
                     f"Expected a mask of {amount(layer.length, 'token')}, got one of "
                     f"{mask.shape[3]}. Pass a 1 or 0 for every token that was read, also before."
                 )
-            self._reading = Reading(mask, *sizes, self.sink, self.recent, query)
+            self._reading = Reading(given, self.sink, self.recent)
             self._reading.check_follows(layer.firsts)
         return self._reading

@@ -15,7 +15,6 @@ from headcount.core import (
     amount,
     name_of,
     short_hash,
-    signed_origins,
     silent,
 )
 from headcount.corpora import Corpus
@@ -31,11 +30,12 @@ from headcount.skills.function_vectors import (
     read_tasks,
 )
 from headcount.skills.indirect import fingerprint, indirect_needles
-from headcount.skills.needles import Needles
+from headcount.skills.needles import Hay, Needles
 from headcount.skills.options import SkillOptions
 from headcount.skills.pictured import pictured_skills
 from headcount.skills.removals import (
     Asked,
+    OwnSkills,
     Removals,
     Score,
     every_second,
@@ -43,12 +43,11 @@ from headcount.skills.removals import (
     num_best,
     overlaps,
     own_rows,
-    own_scores,
     twice,
 )
 from headcount.skills.result import NeedleRow, RecallRow, Skills, SkillsRecord, TaskRow
 from headcount.skills.retrieval import ROWS, Retrieved, retrieve
-from headcount.skills.skill import SKILL_CLASSES, Skill
+from headcount.skills.skill import Skill
 from headcount.statistics import wilson_interval
 from headcount.vocabulary import SKILLS
 
@@ -101,11 +100,16 @@ def skills(
     patterns = _patterns(loaded, tokens, progress)
     scores = (needles.score, inferred.score, done.score, *patterns)
     measured = (asked.hay.noted, needles, inferred, done)
-    named = [each for each in options.skills if each not in SKILLS]  # ours are measured anyway
-    kinds = (*map(SKILL_CLASSES.find, (*named, *own)),)
-    recalls = (*_recalls(loaded, asked, needles, inferred, done, patterns[0], options, progress),)
-    signed = signature(loaded, texts.sha256(), **_signed(options, tasks, tokens, kinds))
-    others, failed = own_scores(kinds, loaded, texts, options.seed)  # last: may change the model
+    more = OwnSkills.of(options, SKILLS, own)
+    copying, both = patterns[0], (patterns[0], needles.score, inferred.score)
+    beside = [
+        *((each, both) for each in (needles.asked, *inferred.asked)),
+        *((each, (copying,)) for each in done.asked),
+    ]
+    recalls = (*_recalls(loaded, asked.hay, beside, options, progress),)
+    signed = _signed(options, tasks, tokens) | more.signed
+    signed = signature(loaded, texts.sha256(), **signed)
+    others, failed = more.scores(loaded, texts, options.seed)  # last: may change the model
     record = SkillsRecord(
         signature=signed,
         warnings=(*chain(*(each.warnings() for each in measured)), *failed),
@@ -113,7 +117,7 @@ def skills(
         model=name_of(loaded.name),
         start=tuple(loaded.encoder().tokenizer.convert_ids_to_tokens(list(asked.hay.start))),
         first=tokens.start,
-        own=tuple(each.entry() for each in kinds if each.name in {one.name for one in others}),
+        own=tuple(more.entries(others)),
         null=inferred.null,
         overlaps=tuple(overlaps(loaded.heads, (*scores, *others), num_best(loaded))),
     )
@@ -124,22 +128,17 @@ def skills(
 
 def _recalls(
     loaded: Loaded,
-    asked: Needles,
-    needles: "Found",
-    inferred: Inferred,
-    done: "FewShot",
-    copying: Score,
+    hay: Hay,
+    beside: Sequence[tuple[Asked, Sequence[Score]]],
     options: SkillOptions,
     progress: Progress,
 ) -> Iterator[RecallRow]:
     """How much each kind of prompt needs its best heads, beside those of other scores."""
-    windows_BT = asked.hay.windows(min(options.lengths), WINDOWS)
+    windows_BT = hay.windows(min(options.lengths), WINDOWS)
     means = mean_outputs(loaded, windows_BT) if "mean" in options.replace else None
-    both = (copying, needles.score, inferred.score)
-    for each in (needles.asked, *inferred.asked, *done.asked):
-        others = [one for one in both if one is not each.score]
-        beside = [copying] if each in done.asked else others
-        removals = Removals(loaded, each, beside, options, means, num_best(loaded))
+    for each, scores in beside:
+        others = [one for one in scores if one is not each.score]
+        removals = Removals(loaded, each, others, options, means, (num_best(loaded),))
         yield from removals.rows(partial(progress, f"{each.name} without heads"))
 
 
@@ -153,10 +152,7 @@ def _patterns(loaded: Loaded, tokens: RepeatedTokens, progress: Progress) -> lis
 
 
 def _signed(
-    options: SkillOptions,
-    tasks: Sequence[WordTask],
-    tokens: RepeatedTokens,
-    own: Sequence[type[Skill]],
+    options: SkillOptions, tasks: Sequence[WordTask], tokens: RepeatedTokens
 ) -> dict[str, object]:
     """What the scores depend on, for the signature."""
     return {
@@ -173,8 +169,6 @@ def _signed(
         "answers": fingerprint(),
         "first": "+".join(tokens.start) or None,
         "seed": options.seed,
-        "skills": "+".join(each.name for each in own) or None,
-        "plugins": signed_origins(map(SKILL_CLASSES.origin, own)),
     }
 
 

@@ -12,7 +12,7 @@ from typing import Any, final
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from headcount.core import InputError, Progress, amount, name_of, signed_origins
+from headcount.core import InputError, Progress, amount, name_of
 from headcount.corpora import Corpus
 from headcount.models import Loaded, Removal, signature
 from headcount.skills.localization import Localized, localize
@@ -21,6 +21,7 @@ from headcount.skills.picture_retrieval import Retrieved, retrieve_places
 from headcount.skills.pictured_prompts import PicturedPrompts
 from headcount.skills.removals import (
     Asked,
+    OwnSkills,
     Removals,
     Score,
     best,
@@ -29,10 +30,9 @@ from headcount.skills.removals import (
     num_best,
     overlaps,
     own_rows,
-    own_scores,
 )
 from headcount.skills.result import PlaceRow, Skills, SkillsRecord
-from headcount.skills.skill import FEWEST_CASES, SKILL_CLASSES, Skill
+from headcount.skills.skill import FEWEST_CASES, Skill
 from headcount.statistics import wilson_interval
 from headcount.vocabulary import PICTURE_SKILLS, SKILLS
 
@@ -71,12 +71,11 @@ def pictured_skills(
     found = retrieve_places(read, partial(progress, "questions about pictures"))
     empty_NH, has_some = np.zeros((0, len(heads))), len(found.score_NH) > 0
     scores = _scores(localized, found)
-    names = [each for each in options.skills if each not in {**SKILLS, **PICTURE_SKILLS}]
-    kinds = (*map(SKILL_CLASSES.find, (*names, *own)),)
-    signed = signature(loaded, texts.sha256(), **_signed(options, kinds))
+    more = OwnSkills.of(options, {**SKILLS, **PICTURE_SKILLS}, own)
+    signed = signature(loaded, texts.sha256(), **_signed(options), **more.signed)
     recalls = (*_Questions(loaded, read, scores).rows(options, progress),)
     places = (*_places(read, localized.maps, scores, options),)
-    others, failed = own_scores(kinds, loaded, texts, options.seed)
+    others, failed = more.scores(loaded, texts, options.seed)
     known = [each for each in scores if len(each.value_NH)]
     record = SkillsRecord(
         signature=signed,
@@ -87,7 +86,7 @@ def pictured_skills(
         first=(),
         own=(
             *(PICTURE_SKILLS[each.name] for each in known),
-            *(each.entry() for each in kinds if each.name in {one.name for one in others}),
+            *more.entries(others),
         ),
         shuffled=float(localized.shuffled_NH.mean(0).max()),
         elsewhere=float(found.elsewhere_NH.mean(0).max()) if has_some else None,
@@ -109,13 +108,11 @@ def _scores(localized: Localized, found: Retrieved) -> list[Score]:
     ]
 
 
-def _signed(options: SkillOptions, kinds: Sequence[type[Skill]]) -> dict[str, Any]:
+def _signed(options: SkillOptions) -> dict[str, Any]:
     return {
         "again": options.again,
         "pictures": "beside",
         "seed": options.seed,
-        "skills": "+".join(each.name for each in kinds) or None,
-        "plugins": signed_origins(map(SKILL_CLASSES.origin, kinds)),
     }
 
 
@@ -157,9 +154,8 @@ class _Questions:
         first, *others = self._scores
         asked = Asked("questions", first, dense_NR, in_second_N, self._without, others)
         means = self._read.mean_outputs() if "mean" in options.replace else None
-        number = num_best(self._loaded)
-        sizes = options.removed or (*dict.fromkeys((REMOVED, max(REMOVED, number))),)
-        removals = Removals(self._loaded, asked, (), options, means, number, sizes)
+        sizes = dict.fromkeys((REMOVED, max(REMOVED, num_best(self._loaded))))
+        removals = Removals(self._loaded, asked, (), options, means, (*sizes,))
         yield from removals.rows(partial(progress, "answers without heads"))
 
     def _without(self, cases: Sequence[int], removal: Removal) -> Float[np.ndarray, "case 2"]:

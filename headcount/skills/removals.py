@@ -9,7 +9,7 @@ References: halves that change places: Chernozhukov et al. (2018), section 1,
     Steinhardt (2025), https://arxiv.org/abs/2502.14010
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations_with_replacement
@@ -26,6 +26,7 @@ from headcount.core import (
     UnsuitedError,
     falling,
     paced,
+    signed_origins,
     spread,
 )
 from headcount.corpora import Corpus
@@ -33,8 +34,9 @@ from headcount.measures import interval
 from headcount.models import Loaded, Outputs, Removal
 from headcount.skills.options import SkillOptions
 from headcount.skills.result import Overlap, OwnSkillRow, RecallRow, SkillRow
-from headcount.skills.skill import Skill, scored
+from headcount.skills.skill import SKILL_CLASSES, Skill, scored
 from headcount.statistics import wilson_interval
+from headcount.vocabulary import SkillEntry
 
 SHARE = 0.05
 """Share of a model's heads that are called the best ones."""
@@ -117,23 +119,49 @@ def own_rows(heads: Heads, scores: Sequence[Score]) -> Iterator[OwnSkillRow]:
 _ENDS = ("", "_low", "_high", "_first", "_second")
 
 
-def own_scores(
-    kinds: Sequence[type[Skill]], loaded: Loaded, texts: Corpus, seed: int
-) -> tuple[list[Score], list[str]]:
-    """The scores by skills of plug-ins, and a sentence for each that fails."""
-    found, failed = list[Score](), list[str]()
-    for number, kind in enumerate(kinds, start=1):
-        try:
-            value_NH = scored(kind, loaded, texts, seed)
-        except ChangedModelError as error:
-            failed += error.sentences(left.name for left in kinds[number:])
-            break
-        except (PluginError, UnsuitedError) as error:
-            failed.append(str(error))
-        else:
-            least = -np.inf if kind.has_signs else 0.0
-            found.append(Score(kind.name, value_NH, every_second(len(value_NH)), least, np.inf))
-    return found, failed
+@final
+@dataclass(frozen=True)
+class OwnSkills:
+    """Skills beside those that every run measures: what options name, and classes of a caller's."""
+
+    kinds: tuple[type[Skill], ...]
+
+    @classmethod
+    def of(
+        cls, options: SkillOptions, ours: Collection[str], own: Sequence[type[Skill]]
+    ) -> "OwnSkills":
+        """Those that the options name besides ours, and the caller's."""
+        named = [each for each in options.skills if each not in ours]
+        return cls((*map(SKILL_CLASSES.find, (*named, *own)),))
+
+    @property
+    def signed(self) -> dict[str, object]:
+        """Their names and origins, for the signature."""
+        return {
+            "skills": "+".join(each.name for each in self.kinds) or None,
+            "plugins": signed_origins(map(SKILL_CLASSES.origin, self.kinds)),
+        }
+
+    def scores(self, loaded: Loaded, texts: Corpus, seed: int) -> tuple[list[Score], list[str]]:
+        """The scores of the heads, and a sentence for each skill that fails."""
+        found, failed = list[Score](), list[str]()
+        for number, kind in enumerate(self.kinds, start=1):
+            try:
+                value_NH = scored(kind, loaded, texts, seed)
+            except ChangedModelError as error:
+                failed += error.sentences(left.name for left in self.kinds[number:])
+                break
+            except (PluginError, UnsuitedError) as error:
+                failed.append(str(error))
+            else:
+                least = -np.inf if kind.has_signs else 0.0
+                found.append(Score(kind.name, value_NH, every_second(len(value_NH)), least, np.inf))
+        return found, failed
+
+    def entries(self, scores: Sequence[Score]) -> Iterator[SkillEntry]:
+        """The words of those that were measured."""
+        known = {each.name for each in scores}
+        return (each.entry() for each in self.kinds if each.name in known)
 
 
 def overlaps(heads: Heads, scores: Sequence[Score], num: int) -> Iterator[Overlap]:
@@ -180,8 +208,7 @@ class Removals:
         others: other scores, whose best heads are removed beside those of the cases' own.
         options: which numbers of heads are removed, and what takes their place.
         means: mean outputs of all heads; None if none is to be replaced by its mean.
-        num_best: number of heads that are called the best ones.
-        sizes: how many heads are removed; what the options say, or the default, if empty.
+        sizes: how many heads are removed if the options don't say so.
     """
 
     def __init__(
@@ -191,13 +218,12 @@ class Removals:
         others: Sequence[Score],
         options: SkillOptions,
         means: Outputs | None,
-        num_best: int,
-        sizes: Sequence[int] = (),
+        sizes: Sequence[int],
     ) -> None:
         self._loaded, self._heads, self._asked, self._means = loaded, [*loaded.heads], asked, means
         self._others = [each for each in others if each.is_known]
         self._options = options
-        self._sizes = tuple(sizes) or options.removed or (num_best,)
+        self._sizes = options.removed or tuple(sizes)
 
     def rows(self, steps: Steps) -> Iterator[RecallRow]:
         """A row for all heads, and for each set of removed ones."""

@@ -13,7 +13,7 @@ from headcount.cache import (
     plan_for_cache,
     streaming_cache,
 )
-from headcount.cache.holding import Reading
+from headcount.cache.holding import Pass, Reading
 from headcount.cache.self_check import check_streams
 from headcount.core import ModelError
 from headcount.corpora import Corpus
@@ -34,9 +34,8 @@ def llama() -> Any:
 def test_a_window_that_lacks_one_key_is_found(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     stock: Any = Reading.__init__
 
-    def shorter(self: Reading, *sizes: Any) -> None:
-        *others, recent, like = sizes
-        stock(self, *others, recent - 1, like)
+    def shorter(self: Reading, given: Pass, sink: int, recent: int) -> None:
+        stock(self, given, sink, recent - 1)
 
     monkeypatch.setattr(Reading, "__init__", shorter)
     with pytest.raises(ModelError, match=f"{REFUSED}.*differs by .* of a head's largest output"):

@@ -206,7 +206,7 @@ def test_heads_are_chosen_on_the_other_half(loaded: Loaded) -> None:
     in_second_N = np.array([False, True, False, True, True, False])
     asked = Asked("needles", retrieval, np.zeros((6, 2)), in_second_N, answers)
     options = SkillOptions(removed=(2,), draws=1, replace=("zero",))
-    rows = [*Removals(loaded, asked, [induction], options, None, 1).rows(silent_steps)]
+    rows = [*Removals(loaded, asked, [induction], options, None, (1,)).rows(silent_steps)]
     assert [(row.removed, row.heads, row.cases) for row in rows] == [
         ("none", 0, 6),
         ("induction", 2, 6),
@@ -252,7 +252,7 @@ def test_the_best_heads_of_the_other_kind_are_left(loaded: Loaded) -> None:
     for apart, expected in ((0.0, [heads[0], heads[0]]), (1 / num, [heads[2], heads[1]])):
         seen.clear()
         options = SkillOptions(removed=(1,), draws=1, replace=("zero",), apart=apart)
-        rows = [*Removals(loaded, asked, [other], options, None, 1).rows(silent_steps)]
+        rows = [*Removals(loaded, asked, [other], options, None, (1,)).rows(silent_steps)]
         assert [row.removed for row in rows] == ["none", "induction", "function_vector", "random"]
         assert seen[::2][:2] == [[each] for each in expected]
 

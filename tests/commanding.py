@@ -15,6 +15,10 @@ from headcount.commands import main
 ROOT = Path(__file__).parents[1]
 SAMPLE = ROOT / "headcount" / "data" / "sample.conllu"
 PARALLEL = ROOT / "headcount" / "data" / "sample.tsv"
+COLUMNS = ("--columns", "source=0", "target=1")
+DATA = ("--data", PARALLEL, *COLUMNS)
+TINY = ("--recipe", "tiny", "--set", "layers=1", "pieces=150", "batch_tokens=600", "epochs=2")
+"""Arguments of `headcount train` for pairs, and for a model that is trained in seconds."""
 
 
 def start(*arguments: object) -> subprocess.Popen[str]:

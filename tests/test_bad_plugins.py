@@ -25,7 +25,8 @@ from headcount.pruning import METHODS, choose_heads, options_of_method
 from headcount.skills import skills
 from headcount.tasks import TASKS, build, score
 from tests import saved
-from tests.analysis.test_bad_plugins import Halved, Next, Peak, Vowels, analysed, explained
+from tests.analysis.test_bad_plugins import Next, Peak, Vowels, analysed
+from tests.explanation.test_bad_plugins import Halved, explained
 from tests.importance.test_own_scores import Place
 from tests.pruning.context import context
 from tests.pruning.test_own_methods import Last as LastHeads

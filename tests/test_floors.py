@@ -11,9 +11,9 @@ import pytest
 
 from headcount.capabilities import CAPABILITIES as COMMANDS
 from headcount.core import capabilities
-from tests.test_layers import ALLOWED, CAPABILITIES, MODULES, OLD, package
+from tests.importing import MODULES, ROOT, TESTS, imported, needed, package
+from tests.test_layers import ALLOWED, CAPABILITIES, OLD
 
-ROOT = Path(__file__).parents[1]
 LIST = ROOT / "headcount" / "capabilities.py"
 
 
@@ -33,6 +33,23 @@ def test_no_other_manifest_names_a_capability(name: str) -> None:
         places = (its.command, its.result, its.document, its.page)
         named = {package(each) for each in (*places, *(s.document for s in its.sections)) if each}
         assert home == name or name not in named or home in gone_with(name), its.name
+
+
+WHOLE = {"testing", "truth"}
+"""Folders of tests of the whole product; those beside the folders are of it, too."""
+
+
+@pytest.mark.parametrize("name", sorted(CAPABILITIES))
+def test_without_a_capability_all_other_tests_are_collected(name: str) -> None:
+    """Those of what does not need it: of the core, and of other capabilities."""
+    needing = {
+        module: sorted(each for each in imported(module) if name in needed(each))
+        for module in TESTS
+        if (home := module.split(".")[1]) not in WHOLE | gone_with(name)
+        if (ROOT / "tests" / home).is_dir() and name in needed(module)
+        if module.rpartition(".")[2].startswith("test_")
+    }
+    assert not needing
 
 
 TO_COPY = (
@@ -86,31 +103,51 @@ print(pages.write_report(sys.argv[2]))
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["clusters", "skills", "explanation"])
-def test_without_a_capability_help_and_the_page_work(name: str, tmp_path: Path) -> None:
-    """The page of our translation model, drawn by a copy of the package without the folder."""
+def test_without_a_capability_help_the_page_and_other_tests_work(name: str, tmp_path: Path) -> None:
+    """In a copy without the folders: the page of our translation model, and all tests found."""
     gone = gone_with(name)
+    _copy_without(gone, tmp_path)
+    run = shutil.copytree(ROOT / "docs" / "gallery" / "en-de", tmp_path / "run")
+    shown = _run(tmp_path, "-c", DELETED, str(tmp_path), str(run))
+    words = {line.split()[0] for line in shown.splitlines() if line.startswith("  ")}
+    assert words and not words & {
+        its.name for its in capabilities() if package(COMMANDS.own[its.name]) in gone
+    }
+    assert "<h1" in (run / "report.html").read_text()
+    alone = ("-p", "no:cacheprovider", "-o", "addopts=--import-mode=importlib -q")
+    tests = _run(tmp_path, "-m", "pytest", "--collect-only", *alone, "tests")
+    assert "tests/core/test_plan.py::" in tests and f"tests/{name}/" not in tests
+
+
+def _copy_without(gone: set[str], to: Path) -> None:
+    """Copy the package and its tests, without some capabilities and what is of the whole."""
     skipped = shutil.ignore_patterns("__pycache__", "en-de*")
-    copy = Path(shutil.copytree(ROOT / "headcount", tmp_path / "headcount", ignore=skipped))
+    copy = Path(shutil.copytree(ROOT / "headcount", to / "headcount", ignore=skipped))
+    tests = Path(shutil.copytree(ROOT / "tests", to / "tests", ignore=skipped))
     for each in gone & {*CAPABILITIES}:
         shutil.rmtree(copy / each)
+    for each in [*WHOLE, *gone]:
+        shutil.rmtree(tests / each, ignore_errors=True)
+    for each in tests.glob("test_*.py"):
+        each.unlink()
+    for each in ("docs", "benchmarks", "README.md", "pyproject.toml"):
+        (to / each).symlink_to(ROOT / each)
     kept = [
         line
         for line in LIST.read_text().splitlines(keepends=True)
         if not (found := re.search(r'"headcount\.(\w+)\.', line)) or found[1] not in gone
     ]
     (copy / "capabilities.py").write_text("".join(kept))
-    run = shutil.copytree(ROOT / "docs" / "gallery" / "en-de", tmp_path / "run")
-    command = [sys.executable, "-c", DELETED, str(tmp_path), str(run)]
+
+
+def _run(folder: Path, *arguments: str) -> str:
+    """What Python prints in a folder, whose modules come first."""
     done = subprocess.run(
-        command,
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        [sys.executable, *arguments],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(folder)},
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, done.stderr
-    words = {line.split()[0] for line in done.stdout.splitlines() if line.startswith("  ")}
-    assert words and not words & {
-        its.name for its in capabilities() if package(COMMANDS.own[its.name]) in gone
-    }
-    assert "<h1" in (run / "report.html").read_text()
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr
+    return done.stdout

@@ -12,8 +12,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import headcount
-
-ROOT = Path(__file__).parents[1]
+from tests.importing import MODULES, ROOT, imports, module_of, nodes, package, parsed
 
 CORE = (
     ("core",),
@@ -58,54 +57,6 @@ OLD = {"probes", "reports"}
 
 FLOOR = {package: floor for floor, packages in enumerate(CORE) for package in packages}
 ALLOWED = {**CAPABILITIES, **TOP, "reporting": (*CAPABILITIES, "doctor")}
-
-
-@cache
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
-def modules() -> dict[str, Path]:
-    """Every module of the package by its dotted name; `headcount` is the root's index."""
-    found = {}
-    for path in sorted((ROOT / "headcount").rglob("*.py")):
-        if path.is_relative_to(ROOT / "headcount" / "data"):
-            continue  # the code that a pruned model carries, to load without us
-        parts = path.relative_to(ROOT).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
-
-
-MODULES = modules()
-
-
-@cache
-def nodes(path: Path) -> tuple[ast.AST, ...]:
-    return (*ast.walk(parsed(path)),)
-
-
-@cache
-def imports(path: Path) -> tuple[tuple[int, str, str], ...]:
-    """Line, module and name of everything that a file imports from headcount."""
-    return (*_imports(path),)
-
-
-def _imports(path: Path) -> Iterator[tuple[int, str, str]]:
-    for node in nodes(path):
-        if isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}:{node.lineno}: Expected absolute imports."
-            for alias in node.names:
-                if (node.module or "").split(".")[0] == "headcount":
-                    yield node.lineno, str(node.module), alias.name
-        elif isinstance(node, ast.Import):
-            for alias in node.names:
-                if alias.name.split(".")[0] == "headcount":
-                    yield node.lineno, alias.name, ""
-
-
-def package(module: str) -> str:
-    """`core` of `headcount.core.heads`; empty for the root."""
-    return (*module.split("."), "")[1]
 
 
 def test_every_package_is_on_a_floor() -> None:
@@ -178,7 +129,7 @@ def test_no_circles() -> None:
         module: {
             target
             for _, source, name in imports(path)
-            for target in [_module(source, name)]
+            for target in [module_of(source, name)]
             if target != module
         }
         for module, path in MODULES.items()
@@ -193,26 +144,6 @@ def test_no_circles() -> None:
             tuple(TopologicalSorter(each).static_order())
         except CycleError as error:
             raise AssertionError(f"a circle: {' <- '.join(error.args[1])}") from None
-
-
-def _module(source: str, name: str) -> str:
-    """The module that defines what is imported, looked up in the index where it comes from one."""
-    if f"{source}.{name}" in MODULES:
-        return f"{source}.{name}"
-    home = listed(MODULES[source].with_suffix(".pyi")).get(name)
-    return f"{source}.{home}" if home else source
-
-
-@cache
-def listed(stub: Path) -> dict[str, str]:
-    """The names of an index, each with the module that defines it."""
-    body = parsed(stub).body if stub.exists() else []
-    return {
-        alias.name: str(node.module)
-        for node in body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
 
 
 def test_no_private_name_crosses_a_module() -> None:

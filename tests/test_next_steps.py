@@ -208,6 +208,7 @@ def test_a_page_names_what_the_terminal_names() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quick")
 def test_the_commands_print_what_to_do_next(bert: Path, data: list[Path], tmp_path: Path) -> None:
     """A proposed curve is run as it is printed, with a file for its placeholder."""
     task = ("--task", "masked-lm", "--data", data[0], "--methods", "norm", "sink")

@@ -12,7 +12,7 @@ import headcount as hc
 from headcount.corpora import Corpus
 from headcount.models import Loaded
 from headcount.results import Analysis
-from tests.wordtimes import speech
+from tests import speech
 
 WAVES = 16
 """Number of waves, a cosine and a sine each, that say where a frame is."""

@@ -8,7 +8,6 @@ import torch
 
 from headcount.core import CorpusError, InputError
 from headcount.corpora import Corpus
-from headcount.doctor import diagnose
 from headcount.models import Loaded, load
 from headcount.models import pseudo_targets as translating
 from headcount.models.pseudo_targets import translated
@@ -110,6 +109,8 @@ def test_targets_are_not_replaced(loaded: Loaded, corpus: Corpus, tmp_path: Path
 def test_a_model_without_a_head_translates_nothing(
     loaded: Loaded, corpus: Corpus, tmp_path: Path
 ) -> None:
+    from headcount.doctor import diagnose
+
     bare = Loaded(loaded.model.base_model, loaded.tokenizer, "bare")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="Expected parallel text .* A MarianModel reads targets"):
         run(bare, corpus, tmp_path)

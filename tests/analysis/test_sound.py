@@ -30,9 +30,9 @@ from headcount.pages.opening import opening
 from headcount.pages.sentences import frame_words, head_line, measured
 from headcount.results import Analysis, Untested, read_run
 from headcount.vocabulary import FRAME_TRAITS, SOUND
+from tests import speech
 from tests.results.test_findings import said, shown
 from tests.textbook import confidence, entropy, frames, surface
-from tests.wordtimes import speech
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from headcount.analysis.syntax_section import best_heads, syntax_document
-from headcount.compare.comparison import relation_pairs
 from headcount.core import Table, Text
 from headcount.numbers import percent
 from headcount.results import Analysis, RelationResult, read_run
@@ -65,6 +64,8 @@ def result(head: str, relation: str, accuracy: float, cases: int = 200) -> Relat
 
 def test_a_run_of_0_1_shows_the_head_with_the_largest_gain_on_all_sentences(plain: Path):
     """Punctuation and all relations together count as none there, too."""
+    from headcount.compare.comparison import relation_pairs
+
     results = (
         result("enc.0.0", "obj", 0.6),
         result("enc.0.2", "nsubj", 0.65),

@@ -23,7 +23,6 @@ from headcount.artifact.making import certify, share_equal
 from headcount.compaction import compact, compaction, layout
 from headcount.core import InputError, ModelError, Plan
 from headcount.corpora import Corpus
-from headcount.doctor import diagnose
 from headcount.models import Loaded, load
 from headcount.results import Certificate, Comparison, weights_sha256
 from headcount.tap import SampleRun
@@ -135,6 +134,8 @@ def test_written_and_read(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bert", "gpt2", "marian"])
 def test_of_real_text(kind: str, tmp_path: Path) -> None:
+    from headcount.doctor import diagnose
+
     loaded = load(getattr(saved, kind)(tmp_path / kind))
     corpus = Corpus(Path(__file__).parents[2] / "headcount" / "data" / "sample.tsv", limit=11)
     site = next(iter(loaded.heads.counts))
@@ -286,6 +287,8 @@ def test_a_model_that_fails_with_a_cache(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_changed_byte_is_reported(tmp_path: Path) -> None:
     """The damaged file still loads: safetensors has no checksum."""
+    from headcount.doctor import diagnose
+
     loaded = load(saved.bert(tmp_path / "bert"))
     corpus = Corpus(Path(__file__).parents[2] / "headcount" / "data" / "sample.conllu", limit=3)
     save_compact(loaded, Plan({"encoder.self": {0: (1,)}}), tmp_path / "small", corpus)
@@ -325,6 +328,8 @@ def test_the_plan_of_another_model_is_refused(
     small: Path, tmp_path: Path, other: Plan, is_earlier: bool
 ) -> None:
     """Earlier versions did not record the hash of the file; numbers of heads show it there."""
+    from headcount.doctor import diagnose
+
     copy = tmp_path / "copy"
     shutil.copytree(small, copy)
     if is_earlier:

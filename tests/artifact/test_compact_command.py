@@ -1,4 +1,3 @@
-import json
 from pathlib import Path
 
 import pytest
@@ -6,16 +5,9 @@ import pytest
 from headcount import load
 from headcount.results import Certificate
 from tests.commanding import headcount
+from tests.compaction.plans import plan
 
 pytestmark = pytest.mark.usefixtures("quick")
-
-KEPT = {"encoder.self": {"0": [0, 2], "1": []}}
-
-
-def plan(folder: Path, **changed: object) -> Path:
-    path = folder / "plan.json"
-    path.write_text(json.dumps({"version": 1, "kept": KEPT} | changed))
-    return path
 
 
 def test_compact(bert: Path, tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ import headcount
 from headcount.artifact import save
 from headcount.artifact.saving import copy_side_files, write_model
 from headcount.artifact.staging import check_not_taken, staged
-from headcount.cache import plan_for_cache
 from headcount.compaction import compact
 from headcount.core import InputError, ModelError, Plan, kept_sha256
 from headcount.models import EncoderConfig, EncoderForMaskedLM, revision
@@ -392,6 +391,8 @@ def test_loaded_elsewhere_with_sizes_ignored(folder: Path) -> None:
 @pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing`:FutureWarning")
 def test_what_names_heads_of_the_dense_model_stays_with_it(tmp_path: Path) -> None:
     """A cache plan, an earlier plan and an adapter are not copied, and don't fit what is left."""
+    from headcount.cache import plan_for_cache
+
     dense, small = saved.llama(tmp_path / "dense"), tmp_path / "small"
     loaded = headcount.load(dense)
     plan = Plan({"decoder.self": {0: (2, 3), 1: (0, 1)}})

@@ -13,7 +13,6 @@ from headcount.core import InputError, encoded, write_json
 from headcount.pages import html
 from headcount.results import Analysis, read_run
 from tests.commanding import headcount
-from tests.pages.test_html import Page, data
 
 GALLERY = Path(__file__).parents[2] / "docs" / "gallery"
 """Folders of real runs."""
@@ -98,6 +97,8 @@ def test_the_command_says_where_the_atlas_is(tmp_path: Path, undrawn: None) -> N
 
 @pytest.mark.slow
 def test_the_page_of_a_run_is_that_of_its_report(tmp_path: Path) -> None:
+    from tests.pages.test_html import Page, data
+
     (model,) = write_atlas([GALLERY / "vit"], tmp_path).models
     page = (tmp_path / model.page).read_text(encoding="utf-8")
     shown, whole = data(Page(page)), html.page_data(html.report_view(read_run(GALLERY / "vit")))

@@ -24,7 +24,6 @@ from headcount.core import InputError, LayerId, ModelError
 from headcount.models import Loaded
 from headcount.skills import Indirect, Needle, indirect_needles, retrieve
 from headcount.tap import Block
-from headcount.testing.skill_checks import copier
 from tests import examined, saved, tiny
 from tests.textbook import group_scores
 from tests.textbook.retrieval import copied_shares
@@ -221,6 +220,8 @@ def test_a_model_that_finds_nothing_has_no_retrieval(loaded: Loaded) -> None:
 
 def test_answers_are_the_largest_of_a_group(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a model that fetches what it is asked, and not in one of random weights."""
+    from headcount.testing.skill_checks import copier
+
     model, words = copier(), ("hot", "early")
     names = ("Lisbon", "Oslo", "Quito", "Lima")
     kinds = {

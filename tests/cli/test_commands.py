@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from headcount import importance, pages
+from headcount import pages
 from headcount.capabilities import CAPABILITIES as COMMANDS
 from headcount.commands.command_line import command_class, main
 from headcount.commands.loop import Command, ResultCommand
@@ -29,6 +29,8 @@ def test_a_summary_is_printed_before_a_page_can_fail(
     what: str, bert: Path, tmp_path: Path, data: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The command that writes the page is named, unless the numbers were not stored either."""
+    from headcount import importance
+
     few, out = ("--limit", 8, "--out", tmp_path / "out"), tmp_path / "out"
     again = f"This writes it again: headcount report {out}"
 

@@ -8,10 +8,9 @@ import pytest
 
 from headcount.commands.command_line import command_class
 from headcount.commands.completion import EVERYWHERE, completion
-from headcount.pruning import method_names
 from tests.commanding import headcount
 
-COMMANDS = {name: command_class(name) for name in ("analyze", "export", "report", "prune")}
+COMMANDS = ("analyze", "export", "report", "prune")
 VALUES = {("prune", "--method"): ("fisher", "l0"), ("analyze", "--method"): ("none",)}
 CALL = """
 source "$1"; shift
@@ -24,7 +23,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
 @pytest.fixture(scope="module")
 def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("completion") / "headcount"
-    path.write_text(completion("bash", COMMANDS, VALUES))
+    path.write_text(completion("bash", {name: command_class(name) for name in COMMANDS}, VALUES))
     return path
 
 
@@ -48,12 +47,14 @@ def test_words_that_bash_offers(typed: list[str], expected: set[str], script: Pa
 
 def test_a_script_for_every_shell(script: Path) -> None:
     assert "complete -F" in script.read_text()
-    assert "#compdef headcount" in completion("zsh", {"report": COMMANDS["report"]}, {})
+    assert "#compdef headcount" in completion("zsh", {"report": command_class("report")}, {})
     status, output, errors = headcount("--completion", "fish")
     assert status == 2 and not output and "Expected a shell out of bash, zsh, got 'fish'" in errors
 
 
 @pytest.mark.slow
 def test_the_script_offers_every_method() -> None:
+    from headcount.pruning import method_names
+
     status, output, _ = headcount("--completion", "bash")
     assert status == 0 and str([*method_names()])[1:-1] in output

@@ -9,8 +9,6 @@ from rich.table import Table
 
 from headcount.commands import console, main
 from headcount.core import Code, Document, Heading, Text
-from headcount.papers.train_command import training_shown
-from headcount.training import TrainingProgress
 
 
 def test_lines_of_a_log(
@@ -105,6 +103,9 @@ def test_colours_of_our_own_stay(monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.parametrize("quiet", [True, False])
 def test_quiet_shows_no_progress(quiet: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    from headcount.papers.train_command import training_shown
+    from headcount.training import TrainingProgress
+
     moment = TrainingProgress(1, 2, 0.5, 100.0, 9.0, {"loss": 1.0})
     with console.quietly(quiet), console.shown() as report, training_shown() as tell:
         report("measuring", 0, 2)

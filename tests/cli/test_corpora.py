@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from headcount import load, models
-from headcount.artifact.surviving_roles import read_again
 from headcount.core import CorpusError
 from headcount.corpora import Corpus
 from tests.commanding import PARALLEL, headcount, run
@@ -42,6 +41,8 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.mark.slow
 def test_the_same_texts_are_analysed_alike(bert: Path, tmp_path: Path, sources: list[str]) -> None:
     """Numbers do not depend on where the texts come from, and the records say from where."""
+    from headcount.artifact.surviving_roles import read_again
+
     plain = tmp_path / "plain.txt"
     plain.write_text("\n".join(TEXTS), encoding="utf-8")
     assert headcount("analyze", bert, plain, "--out", tmp_path / "plain")[0] == 0
@@ -68,6 +69,8 @@ def test_the_same_texts_are_analysed_alike(bert: Path, tmp_path: Path, sources: 
 def test_wrapped_lines_are_joined_unless_they_are_kept_and_read_again_in_the_same_way(
     bert: Path, tmp_path: Path
 ) -> None:
+    from headcount.artifact.surviving_roles import read_again
+
     book, loaded = tmp_path / "book.txt", load(bert)
     sentence = "The old dog barked at the cat, and the cat looked at the old dog."
     paragraph = textwrap.wrap(" ".join([sentence] * 5), 40)

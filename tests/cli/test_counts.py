@@ -12,12 +12,8 @@ import pytest
 
 from headcount.capabilities import CAPABILITIES as COMMANDS
 from headcount.commands.command_line import command_class
-from headcount.papers.pretraining.recipe import ModelRecipe
-from headcount.pruning.options import METHOD_OPTIONS
-from headcount.training import FinetuneConfig
 from tests import saved
 from tests.commanding import PARALLEL, SAMPLE, headcount
-from tests.coreference.test_command import TEXT
 
 SHIPPED = Path(str(files("headcount") / "data" / "prompts" / "indirect-objects.jsonl"))
 MANY = 10**9
@@ -155,6 +151,8 @@ def places(
     bert: Path, marian: Path, data: list[Path], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Path]:
     """Models and data by the names above."""
+    from tests.coreference.test_command import TEXT
+
     folder = tmp_path_factory.mktemp("counts")
     sentences = SAMPLE.read_text(encoding="utf-8").strip().split("\n\n")
     texts = {
@@ -274,6 +272,10 @@ def has_integers(kind: Any) -> bool:
 
 def test_every_count_is_tested_or_says_why_not() -> None:
     """A new option that takes integers belongs into one of the two tables."""
+    from headcount.papers.pretraining.recipe import ModelRecipe
+    from headcount.pruning.options import METHOD_OPTIONS
+    from headcount.training import FinetuneConfig
+
     kinds: dict[str, tuple[Any, ...]] = {name: (command_class(name),) for name in COMMANDS}
     kinds["train"] += (ModelRecipe,)
     kinds["finetune"] += (FinetuneConfig,)

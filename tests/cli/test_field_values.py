@@ -4,10 +4,11 @@ import pytest
 
 from headcount.commands.data_arguments import field_values
 from headcount.core import InputError
-from headcount.training import FinetuneConfig
 
 
 def test_values_have_the_types_of_their_fields() -> None:
+    from headcount.training import FinetuneConfig
+
     given = ["updates=7", "peak=1e-3", "trained=encoder", "dropout=none"]
     found = {"updates": 7, "peak": 0.001, "trained": "encoder", "dropout": None}
     assert field_values(FinetuneConfig, given) == found
@@ -25,5 +26,7 @@ def test_values_have_the_types_of_their_fields() -> None:
     ],
 )
 def test_bad_values(option: str, sentence: str) -> None:
+    from headcount.training import FinetuneConfig
+
     with pytest.raises(InputError, match=sentence):
         field_values(FinetuneConfig, [option])

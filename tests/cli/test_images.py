@@ -8,7 +8,6 @@ import pytest
 
 from headcount import load
 from headcount.core import ModelError
-from headcount.serve import open_model
 from tests import pictures
 from tests.commanding import headcount
 
@@ -94,6 +93,8 @@ def test_what_does_not_fit_is_refused(
 
 
 def test_a_page_for_texts_is_refused_before_it_opens(vit: Path):
+    from headcount.serve import open_model
+
     with pytest.raises(ModelError, match="Expected a model that reads text here, got"):
         open_model(str(vit))
 

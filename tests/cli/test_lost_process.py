@@ -9,9 +9,8 @@ from torch import distributed
 
 from headcount.commands.stopping import advice
 from tests.cli.test_long_work import SOME, wait_for
-from tests.commanding import SAMPLE
+from tests.commanding import DATA, SAMPLE
 from tests.forked import ranks
-from tests.papers.pretraining.test_command import DATA
 
 WAIT = timedelta(seconds=1)
 QUICK = """

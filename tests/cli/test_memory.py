@@ -16,7 +16,6 @@ from headcount.commands.completion import completion
 from headcount.commands.stopping import advice
 from tests import saved, tiny_tokenizers
 from tests.commanding import PARALLEL, SAMPLE, headcount
-from tests.coreference.test_command import TEXT
 
 LM = ("--task", "causal-lm", "--data", PARALLEL, "--columns", "text=0", "--limit", 8)
 RUNS: dict[str, tuple[object, ...]] = {
@@ -61,6 +60,8 @@ ELSEWHERE = {
 @pytest.fixture(scope="module")
 def inputs(bert: Path, marian: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Models and data, by the names that `RUNS` gives them."""
+    from tests.coreference.test_command import TEXT
+
     folder = tmp_path_factory.mktemp("inputs")
     saved.llama(folder / "llama")
     config = hf.BloomConfig(vocab_size=1000, hidden_size=16, n_layer=2, n_head=4)

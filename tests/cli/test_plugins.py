@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from headcount.core import capability_registry, plugins
-from headcount.importance import SCORES
 from headcount.tasks import TASKS
 from tests.commanding import ROOT, headcount
 
@@ -20,6 +19,8 @@ TEXTS = "The dog barked loudly.\nA cat sees the dog.\nOld dogs ran.\n"
 
 @pytest.fixture
 def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    from headcount.importance import SCORES
+
     path = tmp_path / "my.py"
     path.write_text(CODE)
     yield str(path)
@@ -54,6 +55,8 @@ def test_a_file_adds_a_score_with_options(plugin: str, asked: list[str], tmp_pat
 def test_the_curve_that_is_proposed_has_the_score_and_runs(
     plugin: str, asked: list[str], tmp_path: Path
 ) -> None:
+    from headcount.importance import SCORES
+
     alone = ("--methods", "dimmed", "--out", tmp_path / "out", "--plugin", plugin)
     status, shown, errors = headcount("importance", *asked, *alone)
     assert status == 0 and "is worth the most by dimmed (" in shown, errors

@@ -8,7 +8,6 @@ import pytest
 
 from headcount import load
 from headcount.core import Plan
-from headcount.importance import COLUMNS
 from headcount.results import Certificate
 from tests import saved
 from tests.commanding import PARALLEL, headcount
@@ -25,6 +24,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_examine_importance_compact(model: Path, tmp_path: Path) -> None:
+    from headcount.importance import COLUMNS
+
     loaded = load(model)
     assert loaded.heads.counts == dict.fromkeys(loaded.heads.counts, (3, 3))
     data = tmp_path / "data.tsv"

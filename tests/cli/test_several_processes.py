@@ -12,9 +12,8 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, P
 from headcount.commands.command_line import main
 from headcount.core import capabilities
 from tests.cli.test_long_work import SMALL, until
-from tests.commanding import PARALLEL, ROOT, SAMPLE, headcount
+from tests.commanding import DATA, PARALLEL, ROOT, SAMPLE, headcount
 from tests.forked import Forked, ranks
-from tests.papers.pretraining.test_command import DATA
 
 SENTENCE = "headcount: Expected one process, got 2. Run it without torchrun, which works with"
 

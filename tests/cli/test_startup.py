@@ -13,7 +13,7 @@ from typing import Any, get_args
 import pytest
 
 import headcount
-from headcount import papers, speed, tasks
+from headcount import tasks
 from headcount.capabilities import CAPABILITIES as COMMANDS
 from headcount.commands.command_line import main, parse
 from tests.commanding import PARALLEL, ROOT, SAMPLE
@@ -309,6 +309,8 @@ def options(make: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def test_light_names_are_those_of_the_registries() -> None:
+    from headcount import speed
+
     for task, names in tasks.OPTIONS.items():
         assert set(names) <= set(options(tasks.TASKS[task])), task
     assert get_args(speed.ModeName) == tuple(speed.MODES)
@@ -316,4 +318,6 @@ def test_light_names_are_those_of_the_registries() -> None:
 
 @pytest.mark.parametrize("name", ["tiny", "small", "base"])
 def test_recipes_have_names(name: str) -> None:
+    from headcount import papers
+
     assert name in papers.RECIPES

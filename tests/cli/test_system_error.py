@@ -12,8 +12,8 @@ from transformers import BertModel
 
 from headcount.commands.stopping import advice, full_disk
 from headcount.core import read_arrays
-from tests.artifact.test_compact_command import plan
 from tests.commanding import SAMPLE, headcount
+from tests.compaction.plans import plan
 from tests.forked import Forked
 
 

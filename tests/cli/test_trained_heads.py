@@ -8,7 +8,6 @@ import pytest
 from transformers import BertConfig, BertForSequenceClassification, BertForTokenClassification
 
 from headcount import load
-from headcount.papers import Followed
 from headcount.results import METRICS
 from tests import saved, tiny_tokenizers
 from tests.commanding import SAMPLE, headcount
@@ -89,6 +88,8 @@ def test_from_importance_to_a_smaller_model(case: Case, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_it_can_be_trained_and_followed(case: Case, tmp_path: Path) -> None:
+    from headcount.papers import Followed
+
     model, task, (train, dev, _), metric = case
     tuned = tmp_path / "tuned"
     how = ("--set", "updates=3", "peak=3e-3", "warmup=1", "distilled=0.5", "--teacher", model)

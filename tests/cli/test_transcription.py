@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import speech
 from tests.commanding import headcount
-from tests.wordtimes import speech
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,6 @@ from headcount.capabilities import CAPABILITIES as COMMANDS
 from headcount.commands.command_line import command_class
 from tests import saved
 from tests.commanding import SAMPLE, headcount
-from tests.coreference.test_command import TEXT
 
 MASKED = ("--task", "masked-lm", "--data", "text")
 LEARN = (*MASKED, "--dev", "text", "--test", "text")
@@ -71,6 +70,8 @@ def test_every_command_is_compared_or_says_why_not() -> None:
 @pytest.fixture(scope="module")
 def places(bert: Path, marian: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Models and texts by the words of `JOBS`: a text is too long for the encoder."""
+    from tests.coreference.test_command import TEXT
+
     folder = tmp_path_factory.mktemp("places")
     names = ("text.txt", "a.conll", "pairs.tsv", "gold")
     text, documents, pairs, gold = (folder / name for name in names)

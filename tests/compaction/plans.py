@@ -1,7 +1,9 @@
 """Plans that prune something in every layer, as far as its groups allow."""
 
+import json
 import random
 from functools import cache
+from pathlib import Path
 
 from transformers import PreTrainedModel
 
@@ -9,6 +11,15 @@ from headcount.compaction import compact
 from headcount.core import Head, Plan
 from headcount.tap import Anatomy
 from tests.examined import examined
+
+KEPT = {"encoder.self": {"0": [0, 2], "1": []}}
+
+
+def plan(folder: Path, **changed: object) -> Path:
+    """Write a plan for a BERT of 2 layers and 3 heads, with fields that differ."""
+    path = folder / "plan.json"
+    path.write_text(json.dumps({"version": 1, "kept": KEPT} | changed))
+    return path
 
 
 def some_heads(anatomy: Anatomy, dead: int | None, seed: int = 0) -> Plan:

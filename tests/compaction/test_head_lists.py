@@ -15,7 +15,6 @@ import headcount
 from headcount.compaction import compact, warn_of_numbers
 from headcount.core import ConsentError, Head, Plan, accepting
 from headcount.models import HEAD_LISTS, HeadList, as_loaded
-from headcount.pruning import choose_heads, prune
 from headcount.results import PruneRecord
 from headcount.tap import Anatomy, examine
 from headcount.tasks import TaskSplits
@@ -210,6 +209,8 @@ def test_a_saved_folder_is_searched(tmp_path: Path) -> None:
 
 
 def test_prune_asks_before_it_compensates(monkeypatch: pytest.MonkeyPatch) -> None:
+    from headcount.pruning import choose_heads, prune
+
     loaded, data = TASKS["causal-gpt2"]()
     count, config = len(loaded.heads), loaded.model.config
     (gone,) = choose_heads(loaded, data, "norm", count - 1).pruned_heads(loaded.heads)

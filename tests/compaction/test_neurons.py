@@ -16,7 +16,6 @@ from transformers import AutoModelForMaskedLM, PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 import headcount
-from headcount.artifact import save, save_compact
 from headcount.compaction import (
     FeedForward,
     compact,
@@ -129,6 +128,8 @@ def test_compaction_of_compaction(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["bert", "llama", *slow("gpt2", "modernbert", "bart", "vit")])
 def test_a_folder_that_loads_without_us(name: str, tmp_path: Path) -> None:
+    from headcount.artifact import save
+
     model = examined(name)[0]
     smaller = compact(model, planned(name))
     save(smaller, tmp_path / "small")
@@ -147,6 +148,8 @@ def planned_sha256(name: str) -> str:
 
 
 def test_a_certificate_and_plain_transformers(tmp_path: Path) -> None:
+    from headcount.artifact import save_compact
+
     loaded = headcount.load(saved.bert(tmp_path / "bert"))
     plan = Plan({"encoder.self": {0: (1,)}}, neurons={"encoder.mlp": {0: (1, 2), 1: (0,)}})
     certificate = save_compact(loaded, plan, tmp_path / "small")

@@ -12,7 +12,6 @@ from torch import nn
 from torch.nn.utils import parametrizations, parametrize, prune
 from transformers import PreTrainedModel
 
-from headcount.artifact import save
 from headcount.compaction import compact
 from headcount.compaction.stock import sources
 from headcount.core import ModelError, Plan
@@ -278,6 +277,8 @@ def test_a_model_that_was_changed(change: Change, said: str) -> None:
 @pytest.mark.parametrize("kind", ["body", "bias"])
 def test_what_the_model_lacks_is_lacking(kind: str, tmp_path: Path) -> None:
     """The body of a model with a head has no pooler; a bias may be taken away."""
+    from headcount.artifact import save
+
     model: Any = tiny.MODELS["bert"]().base_model
     assert model.pooler is None and hf.BertModel(model.config).pooler is not None
     if kind == "bias":

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from headcount.core import Head, falling, levels, rising, sorted_by
-from headcount.pruning.methods.method import by_mean
 
 
 def test_numbers_within_rounding_keep_their_order() -> None:
@@ -38,6 +37,8 @@ def test_items_keep_their_order_where_they_are_equal(descending: bool) -> None:
 
 
 def test_heads_that_score_the_same_are_pruned_in_their_order() -> None:
+    from headcount.pruning.methods.method import by_mean
+
     heads = [Head("encoder.self", 0, index) for index in range(3)]
     values = dict(zip(heads, (0.1 + 0.2, 0.3, 0.2), strict=True))
     assert [*by_mean([(head,) for head in heads], values)] == [heads[2], heads[0], heads[1]]

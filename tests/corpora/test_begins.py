@@ -8,10 +8,8 @@ import pytest
 
 from headcount.corpora import Corpus, Encoder, Sentence, label_source, take_census
 from headcount.corpora.tokenizing import encode_inputs
-from headcount.skills import Hay
 from headcount.tasks import TASKS
 from tests import tiny_tokenizers
-from tests.explanation.test_reader import BERT, LLAMA, case
 from tests.tasks.loaded import loaded
 
 TEXT = "The old dog barked at the moon"
@@ -82,6 +80,8 @@ def test_such_texts_are_counted() -> None:
 
 @pytest.mark.parametrize("task", ["causal-lm", "choice", "masked-lm", "classification"])
 def test_tasks_read_the_start_once(task: str) -> None:
+    from tests.explanation.test_reader import BERT, LLAMA
+
     models = {"masked-lm": BERT, "classification": "BertForSequenceClassification"}
     held = loaded(models.get(task, LLAMA))
     begins = "[CLS]" if task in models else "<s>"
@@ -102,6 +102,9 @@ def test_tasks_read_the_start_once(task: str) -> None:
 
 
 def test_a_prompt_has_one_start_raw_and_in_a_chat() -> None:
+    from headcount.skills import Hay
+    from tests.explanation.test_reader import LLAMA, case
+
     held = loaded(LLAMA)
     assert held.tokenizer is not None
     own = tuple(held.tokenizer(f"<s>{TEXT}", add_special_tokens=False)["input_ids"])

@@ -19,7 +19,6 @@ from headcount.corpora import Corpus, HowRead, ReadAs, numbered_lines
 from headcount.corpora import lines as reading_lines
 from headcount.corpora.formats import File
 from headcount.tasks import build, read_examples
-from tests.explanation.test_reader import GPT2
 from tests.tasks.loaded import loaded
 
 FRAME = pd.DataFrame({"text": ["A dog; it barked.", 'She said "no".'], "label": ["1", "0"]})
@@ -175,6 +174,8 @@ def test_an_endless_line_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_pattern_stands_for_its_files(tmp_path: Path) -> None:
+    from tests.explanation.test_reader import GPT2
+
     for name in "ba":
         (tmp_path / f"part-{name}.txt").write_text(f"{name} dog.\n")
     assert texts(f"{tmp_path}/part-*.txt") == ["a dog.", "b dog."]

@@ -15,13 +15,10 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-from headcount import diagnose
 from headcount.core import InputError
 from headcount.corpora import Corpus, Sentence, language_in_generation, set_languages
 from headcount.models import Loaded, load, tokenizer_revision
 from headcount.models.pseudo_targets import translated
-from headcount.papers import RECIPES, Rows
-from headcount.papers.pretraining.examples import encode
 from headcount.tasks import Translation
 from tests import tiny, tiny_tokenizers
 
@@ -57,6 +54,8 @@ def of(tokenizer: PreTrainedTokenizerBase) -> Loaded:
 
 @pytest.mark.slow
 def test_unset_languages_are_asked_for(tokenizer: PreTrainedTokenizerBase, tmp_path: Path) -> None:
+    from headcount import diagnose
+
     loaded = of(tokenizer)
     with pytest.raises(InputError, match="languages .* none are set. Give --languages"):
         Translation(loaded, PAIR)
@@ -75,6 +74,9 @@ def test_decoders_that_start_with_the_language_are_not_trained(
     kind: str, tokenizer: PreTrainedTokenizerBase
 ) -> None:
     """A new decoder starts with </s>, whatever its targets end with."""
+    from headcount.papers import RECIPES, Rows
+    from headcount.papers.pretraining.examples import encode
+
     set_languages(tokenizer, LANGUAGES[kind])
     rows = Rows(("source", "target"), [("the", "der")])
     refusal = pytest.raises(InputError, match="Expected a tokenizer whose targets end with </s>")

@@ -12,8 +12,7 @@ import headcount as hc
 from headcount.corpora import Corpus
 from headcount.models import Loaded
 from headcount.tasks import build, evaluate
-from headcount.wordtimes import WordTimesOptions, word_times
-from tests.wordtimes import speech
+from tests import speech
 
 LASTS = {"a": 0.6, "b": 2.4, "c": 0.5, "d": 1.8}
 """Seconds of the recordings, two of which the model does not read whole."""
@@ -55,6 +54,8 @@ def test_bars_of_reading_count_what_cant_be_used(
     loaded: Loaded, sound: Path, tmp_path: Path
 ) -> None:
     """A silent recording is not cut, of another one piece is silent: both were gone through."""
+    from headcount.wordtimes import WordTimesOptions, word_times
+
     folder = Path(copytree(sound, tmp_path / "sound"))
     loud = np.random.default_rng(0).normal(0, 0.1, 8000)
     for name, samples in (("e", np.zeros(24_000)), ("f", np.concatenate([loud, np.zeros(16_000)]))):

@@ -9,11 +9,9 @@ from transformers import PreTrainedTokenizerBase
 
 from headcount.core import CorpusError
 from headcount.corpora import Corpus, Encoder, HowRead, ReadAs
-from headcount.skills import Hay
 from headcount.tasks import build
 from tests import tiny_tokenizers
 from tests.corpora.test_chats import CHATML
-from tests.explanation.test_reader import GPT2, case
 from tests.tasks.loaded import loaded
 
 LEFT_OUT = HowRead(without_media=True)
@@ -45,6 +43,9 @@ def test_rows_with_media_are_refused_or_left_out(row: Any) -> None:
 
 
 def test_tasks_refuse_them_or_leave_them_out() -> None:
+    from headcount.skills import Hay
+    from tests.explanation.test_reader import GPT2, case
+
     held = replace(loaded(GPT2), tokenizer=seeing())
     data = [{"text": "A dog barked."}, {"text": LINE}, {"text": "Nobody could sleep."}]
     with pytest.raises(CorpusError, match="row 2: expected text alone, got <image>, which stands"):

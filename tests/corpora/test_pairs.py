@@ -11,8 +11,6 @@ import pytest
 import torch
 from transformers import BertConfig, BertModel, PreTrainedTokenizerBase
 
-from headcount.analysis import measure
-from headcount.analysis.examples import candidates
 from headcount.core import CorpusError
 from headcount.corpora import Batches, Corpus, Encoder, Sentence, take_census
 from headcount.models import as_loaded
@@ -116,6 +114,8 @@ def test_segments_and_token_types_of_a_batch(tokenizers: Tokenizers) -> None:
 
 def test_measured_as_the_stock_model_attends(file: Path) -> None:
     """The first pair alone: weight on the first token and on separators, from its own maps."""
+    from headcount.analysis import measure
+
     tokenizer = tiny_tokenizers.wordpiece()
     sizes: dict[str, Any] = tiny.ENCODER | {"vocab_size": len(tokenizer)}
     config = BertConfig(**sizes)
@@ -151,6 +151,8 @@ def test_the_model_decides_whether_types_are_given(name: str, size: int, takes: 
 
 
 def test_readable_examples_are_short_on_both_sides() -> None:
+    from headcount.analysis.examples import candidates
+
     short, long = "The old dog barked again.", " ".join(["word"] * 99)
     sentences = [Sentence(short, second=short), Sentence(short, second=long), Sentence(short)]
     assert candidates(Corpus.from_sentences(sentences)) == [sentences[0], sentences[2]]

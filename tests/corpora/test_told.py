@@ -14,7 +14,6 @@ from headcount.corpora import Corpus, Encoder, chat_tokens, template_values, use
 from headcount.tasks import build, read_examples
 from tests import tiny_tokenizers
 from tests.corpora.test_chats import said
-from tests.explanation.test_reader import GPT2
 from tests.tasks.loaded import loaded
 
 CHAT = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yes"}]
@@ -48,6 +47,8 @@ def written(row: dict[str, Any], template: str = CALLING) -> str:
 
 
 def test_tools_documents_and_values_reach_the_template(tmp_path: Path) -> None:
+    from tests.explanation.test_reader import GPT2
+
     row: dict[str, Any] = {"messages": CHAT, "tools": TOOLS, "documents": [{"text": "A dog."}]}
     found = written(row | {"chat_template_kwargs": {"mood": "sad"}})
     assert found.startswith(f"<tool>{json.dumps(TOOLS[0])}</tool><doc>A dog.</doc><|im_start|>user")
@@ -139,6 +140,8 @@ def test_a_prompt_closes_the_thought_that_the_template_opens() -> None:
     ],
 )
 def test_chats_as_data_sets_hold_them(row: dict[str, Any], tmp_path: Path) -> None:
+    from tests.explanation.test_reader import GPT2
+
     (found,) = Corpus([row])
     assert json.loads(found.messages or "") == CHAT
     pd.DataFrame([row]).to_json(tmp_path / "a.jsonl", orient="records", lines=True)

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headcount.artifact import head_card as card
 from headcount.core import Heads, Plan
 from headcount.pages import render, report_view
 from headcount.results import Certificate, Curve, PruneRecord, read_run
@@ -45,6 +44,8 @@ def _curve(folder: Path) -> None:
 
 
 def _pruned(folder: Path) -> None:
+    from headcount.artifact import head_card as card
+
     card(PruneRecord.read(folder)).markdown()
     Certificate.read(folder).of_now(folder)
     Plan.read(folder / "plan.json").check_heads(HEADS)

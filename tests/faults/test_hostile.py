@@ -15,19 +15,14 @@ from tokenizers.models import WordLevel
 from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 
 import headcount
-from headcount.artifact import save_compact
-from headcount.artifact.staging import replaced
 from headcount.core import HeadTable, InputError, ModelError, Plan, visible
 from headcount.corpora import Sentence
-from headcount.doctor import diagnose
-from headcount.explanation import ExplainOptions, Prompt
 from tests import saved
-from tests.artifact.test_compact_command import plan
 from tests.cli.test_memory import RUNS
 from tests.commanding import PARALLEL, SAMPLE
 from tests.commanding import headcount as run
+from tests.compaction.plans import plan
 from tests.models.test_gguf import write as write_gguf
-from tests.papers.pretraining.test_command import COLUMNS, DATA, TINY
 
 
 @pytest.fixture
@@ -145,6 +140,8 @@ def test_links_to_blobs_of_the_hub_are_read(tmp_path: Path):
 def test_nothing_is_written_through_a_link(
     command: str, inner: str, bert: Path, tmp_path: Path, victim: Path
 ):
+    from tests.commanding import DATA, TINY
+
     out = tmp_path / "out"
     shutil.copytree(Path(__file__).parents[1] / "results" / "data" / "run", out)
     (out / "training.json").write_text("{}") if command == "train" else None
@@ -174,6 +171,8 @@ def test_nothing_is_written_through_a_link(
 
 @pytest.mark.slow
 def test_files_of_the_user_in_a_training_stay(tmp_path: Path):
+    from tests.commanding import COLUMNS, DATA, TINY
+
     out = tmp_path / "out"
     arguments = ("train", "translation", *DATA, *TINY, "epochs=1", "--out", out)
     assert run(*arguments)[0] == 0
@@ -207,6 +206,8 @@ def test_files_of_the_user_in_a_compact_model_stay(listed: bool, bert: Path, tmp
 
 
 def test_two_processes_do_not_write_one_folder(tmp_path: Path):
+    from headcount.artifact.staging import replaced
+
     with replaced(tmp_path / "out") as staging:
         (staging / "half").touch()
         with pytest.raises(InputError, match="Another process is writing .*out. Wait"):
@@ -244,6 +245,9 @@ def test_a_missing_folder_is_not_blamed_on_the_hub(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.slow
 def test_trained_weights_let_the_certificate_lapse(bert: Path, tmp_path: Path):
+    from headcount.artifact import save_compact
+    from headcount.doctor import diagnose
+
     out, loaded = tmp_path / "small", headcount.load(bert)
     save_compact(
         loaded, Plan({"encoder.self": {0: (1,)}}), out, headcount.Corpus([SAMPLE], limit=2)
@@ -378,6 +382,8 @@ def test_half_a_character_ends_in_a_sentence(arguments: tuple, bert: Path, tmp_p
 
 
 def test_half_a_character_in_python_ends_in_a_sentence():
+    from headcount.explanation import ExplainOptions, Prompt
+
     for build in (
         lambda: Sentence("a", target=HALF),
         lambda: Sentence("a", second=HALF),

@@ -19,14 +19,12 @@ import torch
 from safetensors.torch import load_file
 
 from tests import saved
-from tests.artifact.test_compact_command import plan
 from tests.commanding import SAMPLE, headcount
-from tests.coreference.test_command import TEXT
+from tests.compaction.plans import plan
 from tests.faults.damage import number_of_tries
 from tests.faults.tally import survive
 from tests.forked import Forked, ranks
 from tests.hosts import two_hosts
-from tests.papers.pretraining.test_command import DATA, TINY
 
 KILLED = """
 import os, signal, sys
@@ -91,6 +89,8 @@ def jobs(
     bert: Path, marian: Path, data: list[Path], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Job]:
     """All commands that write folders, small."""
+    from tests.commanding import DATA, TINY
+
     task = ("--task", "masked-lm", "--data", data[0], "--limit", 4)
     sets = (*task, "--dev", data[1], "--test", data[2])
     made = (
@@ -129,6 +129,8 @@ def jobs(
 
 def _tables(bert: Path, marian: Path, data: list[Path], folder: Path) -> list[Job]:
     """Commands that write a table of their own."""
+    from tests.coreference.test_command import TEXT
+
     pairs, gold, mentions = folder / "pairs.tsv", folder / "gold", folder / "a.conll"
     pairs.write_text("A dog barked.\tEin Hund bellte.\n")
     gold.write_text("0-0 1-1 2-2 3-3\n")

@@ -11,8 +11,6 @@ from headcount.corpora import Corpus, check_columns
 from headcount.tasks import COLUMNS
 from tests.commanding import PARALLEL, SAMPLE, headcount
 from tests.faults.damage import Damage, damages, number_of_tries
-from tests.faults.test_folders import check, tried
-from tests.papers.pretraining.test_command import DATA, TINY
 
 pytestmark = pytest.mark.slow
 
@@ -30,6 +28,8 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _data(name: str) -> None:
+    from tests.faults.test_folders import check, tried
+
     @tried(3)
     @given(damages(_FOLDERS["texts"], [name]))
     def test(damage: Damage) -> None:
@@ -57,6 +57,8 @@ def test_data(name: str, texts: Path) -> None:
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "tokenizer_config.json", ""])
 def test_a_model(name: str, bert: Path) -> None:
     """With one of its files damaged; any of them for an empty name."""
+    from tests.faults.test_folders import check, tried
+
     if name and not (bert / name).exists():
         pytest.skip(f"the tiny model has no {name}")
 
@@ -69,6 +71,8 @@ def test_a_model(name: str, bert: Path) -> None:
 
 
 def test_a_plan(tmp_path: Path) -> None:
+    from tests.faults.test_folders import check, tried
+
     kept = {"encoder.self": {"0": [0, 2], "1": []}}
     write_json(tmp_path / "plan" / "plan.json", {"version": 1, "kept": kept, "head_dim": 4})
 
@@ -83,6 +87,9 @@ def test_a_plan(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["analyze", "importance", "train"])
 def test_a_state(name: str, bert: Path, tmp_path: Path) -> None:
     """What a run leaves to be resumed from: every file of it."""
+    from tests.commanding import DATA, TINY
+    from tests.faults.test_folders import check, tried
+
     task = ("--task", "masked-lm", "--data", PARALLEL, "--columns", "text=0", "--limit", 3)
     arguments = {
         "analyze": (bert, SAMPLE, "--limit", 3, "--save-every", 0),

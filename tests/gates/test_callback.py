@@ -12,7 +12,6 @@ from headcount.compaction import compact
 from headcount.core import InputError
 from headcount.gates import GateTraining, HardConcrete, gating
 from headcount.models import GATES, as_loaded
-from headcount.pruning import Units, plan_of
 from headcount.tap import gated
 from tests import tiny
 from tests.forked import ranks
@@ -98,6 +97,8 @@ def test_what_a_trainer_of_mixed_precision_had_is_compacted_in_its_own_format(
     tmp_path: Path,
 ) -> None:
     """The Trainer leaves a forward on the model that casts to bfloat16."""
+    from headcount.pruning import Units, plan_of
+
     model, gates, _ = script("l0", tmp_path, bf16=True)
     assert isinstance(gates, HardConcrete)
     casting = vars(model)["forward"]

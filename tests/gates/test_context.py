@@ -11,7 +11,6 @@ from headcount.compaction import compact
 from headcount.core import Heads, InputError, LayerId, ModelError
 from headcount.gates import Fixed, HardConcrete, L0Penalty, Layout, gating
 from headcount.models import GATES, Loaded
-from headcount.pruning import Units, plan_of
 from headcount.tap import gated
 from headcount.testing import leaving_no_trace
 from tests import tiny
@@ -161,6 +160,8 @@ def test_gates_that_are_no_numbers_are_refused(number: float) -> None:
 @pytest.mark.slow
 def test_a_plan_made_in_the_block_fits_after_it() -> None:
     """Gates are not part of the model's revision; nothing is pruned while they are attached."""
+    from headcount.pruning import Units, plan_of
+
     model, anatomy = examined("bert")
     loaded = Loaded(model, None, "bert")
     units = Units.of(anatomy)

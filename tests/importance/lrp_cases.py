@@ -15,7 +15,7 @@ from headcount.tap import Anatomy
 from headcount.tasks import TaskBatch
 from tests import tiny
 from tests.examined import examined_double
-from tests.importance.tiny_task import LENGTHS
+from tests.tasks.tiny_task import LENGTHS
 
 
 class InDouble(TorchFunctionMode):

@@ -23,7 +23,7 @@ from headcount.tasks import Masking, TaskBatch, build
 from headcount.testing import leaving_no_trace
 from tests import saved, tiny
 from tests.examined import examined, examined_double
-from tests.importance.tiny_task import TinyTask
+from tests.tasks.tiny_task import TinyTask
 from tests.textbook.attention_gradient import mean_by_kind, slope
 
 HEADS = (1, 3)

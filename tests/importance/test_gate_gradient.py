@@ -15,8 +15,8 @@ from headcount.tasks import Task, TaskBatch, build
 from headcount.testing import leaving_no_trace
 from tests import tiny
 from tests.examined import examined, examined_double
-from tests.importance.tiny_task import TinyTask
 from tests.tasks.loaded import TEXTS, loaded
+from tests.tasks.tiny_task import TinyTask
 from tests.turns import slow
 
 SOME = ["bert", "albert", "llama", "gpt2", "t5", "vit"]

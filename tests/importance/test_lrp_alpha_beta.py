@@ -27,8 +27,8 @@ from tests.importance.lrp_cases import (
     set_activation,
     top_of_first,
 )
-from tests.importance.tiny_task import TinyTask
 from tests.tasks import loaded as small
+from tests.tasks.tiny_task import TinyTask
 from tests.textbook import lrp as z_rules
 from tests.textbook import lrp_alpha_beta as textbook
 

@@ -20,7 +20,7 @@ from headcount.tasks import TaskBatch
 from headcount.testing import leaving_no_trace
 from tests import tiny
 from tests.examined import examined
-from tests.importance.tiny_task import LENGTHS, TinyTask
+from tests.tasks.tiny_task import LENGTHS, TinyTask
 from tests.textbook import head_scores
 
 NAMES = [

@@ -16,8 +16,6 @@ from headcount import InputError, register
 from headcount.core import PluginError, PluginWarning
 from headcount.importance import SCORES, Options, Score, assess, score_column
 from headcount.importance.document import worth_document
-from headcount.pruning import method
-from tests.pruning.context import context
 from tests.tasks.loaded import TASKS
 
 COLUMN = score_column("place_score", "place", "number of the head", "nobody, 1999")
@@ -76,6 +74,9 @@ def test_a_score_is_measured_shown_and_read_without_it(tmp_path: Path) -> None:
 
 
 def test_a_score_prunes() -> None:
+    from headcount.pruning import method
+    from tests.pruning.context import context
+
     given = context("masked-bert")
     with registered(Place):
         chosen = method("place", factor=-1.0, step=0.5)

@@ -4,7 +4,6 @@ import pytest
 
 import headcount
 from headcount.importance import SCORES, Options, assess
-from tests.pruning.context import TRAINED
 from tests.tasks.loaded import TASKS, few_translated
 from tests.watched import Watched
 
@@ -12,6 +11,8 @@ from tests.watched import Watched
 @pytest.mark.slow
 @pytest.mark.parametrize("task", ["causal-gpt2", "translation"])
 def test_assess(task: str) -> None:
+    from tests.pruning.context import TRAINED
+
     loaded, data = few_translated() if task == "translation" else TASKS[task]()
     assert loaded.anatomy
     watched = Watched()

@@ -16,8 +16,8 @@ from headcount.testing import leaving_no_trace
 from tests import tiny
 from tests.examined import examined, examined_double
 from tests.importance.lrp_cases import InDouble, first_two, rows
-from tests.importance.tiny_task import TinyTask
 from tests.tasks import loaded as small
+from tests.tasks.tiny_task import TinyTask
 from tests.textbook import lrp as textbook
 
 RULES = pytest.mark.parametrize("rules", ["voita2019", "attnlrp"])

@@ -12,7 +12,7 @@ from headcount.core import LayerId
 from headcount.importance.ablations import mean, uniform
 from headcount.tap import Anatomy, AttentionLayer, Tap
 from tests.examined import examined_double
-from tests.importance.tiny_task import TinyTask
+from tests.tasks.tiny_task import TinyTask
 
 CASES = [
     ("bert", "encoder.self", "value"),

@@ -21,18 +21,20 @@ from headcount.importance import (
 from headcount.importance.ablation_score import AblationScore
 from headcount.importance.page import WORTH_NOTES
 from headcount.pages.names import MEASURES
-from headcount.pruning import BY_SCORE, METHOD_OPTIONS, Ranking, method
 from headcount.vocabulary import WORTH
-from tests.pruning.context import TRAINED, context
 
 KINDS = {name: SCORES[name] for name in SCORES.own}
 TESTS = get_args(get_type_hints(AblationScore)["score_test"])
+SCORED = [name for name in SCORES if name != "ablation"]
 DOCS = Path(headcount.__file__).parents[1] / "docs" / "importance.md"
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("name", BY_SCORE)
+@pytest.mark.parametrize("name", SCORED)
 def test_what_is_shown_is_what_prunes(name: str) -> None:
+    from headcount.pruning import Ranking, method
+    from tests.pruning.context import TRAINED, context
+
     given = context("masked-bert")
     quick = TRAINED.get(name, {})
     found = assess(given.loaded, given.sample, Options((name,), **quick))  # type: ignore[arg-type]
@@ -48,11 +50,13 @@ def test_what_is_shown_is_what_prunes(name: str) -> None:
 
 
 def test_every_score_has_options_of_its_own_and_words() -> None:
+    from headcount.pruning import BY_SCORE, METHOD_OPTIONS
+
     assert {*SCORES} <= {*METHOD_OPTIONS} and {*BY_SCORE} == {*SCORES} - {"ablation"}
     notes = {each.what.lower(): each for each in WORTH_NOTES}
     for name, kind in KINDS.items():
         entry = kind.column
-        if name in BY_SCORE:
+        if name in SCORED:
             assert issubclass(METHOD_OPTIONS[name], kind) and issubclass(BY_SCORE[name], kind)
         assert kind.name == name and entry.label and entry.about and entry.group == WORTH
         for column in kind.columns():
@@ -67,7 +71,7 @@ def test_options_of_scores_have_names_of_their_own_and_are_signed() -> None:
     """An option that two scores shared would be set for both; one unsigned would not be resumed."""
     names = [each for kind in KINDS.values() for each in kind.__match_args__]
     assert len({*names}) == len(names) and "methods" not in names
-    for name in BY_SCORE:
+    for name in SCORED:
         kind = KINDS[name]
         for option, hint in get_type_hints(kind).items():
             if option in kind.__match_args__:
@@ -92,7 +96,7 @@ def documented(key: str) -> str:
     return found[0]
 
 
-@pytest.mark.parametrize("name", BY_SCORE)
+@pytest.mark.parametrize("name", SCORED)
 def test_docs_have_a_row_with_the_paper(name: str) -> None:
     entry = SCORES[name].column
     row = documented(entry.key)

@@ -29,7 +29,7 @@ from headcount.tasks import TaskBatch
 from headcount.testing import leaving_no_trace
 from tests import tiny
 from tests.examined import examined, examined_double
-from tests.importance.tiny_task import TinyTask
+from tests.tasks.tiny_task import TinyTask
 from tests.turns import slow
 
 

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 
 from headcount import Corpus, load, vocabulary
-from headcount.analysis import measure
 from headcount.corpora import Batch, Sentence
 from headcount.measures import IMAGE_MEASURES, MEASURES, LearnedSink, measures_of
 from headcount.measures.streaming import run
@@ -94,6 +93,8 @@ def test_is_what_the_stock_model_gives_its_sinks():
 
 @pytest.mark.slow
 def test_models_without_a_learned_sink_have_no_such_column(tmp_path: Path):
+    from headcount.analysis import measure
+
     kinds = (("llama", vocabulary.TEXTS, MEASURES), ("vit", vocabulary.IMAGES, IMAGE_MEASURES))
     for name, inputs, every in kinds:
         anatomy = examined(name)[1]
@@ -104,6 +105,8 @@ def test_models_without_a_learned_sink_have_no_such_column(tmp_path: Path):
 
 @pytest.mark.slow
 def test_layers_without_a_learned_sink_have_no_number():
+    from headcount.analysis import measure
+
     tokenizer = tiny_tokenizers.llama()
     model: Any = tiny.gpt_oss(vocab_size=len(tokenizer))
     model.model.layers[0].self_attn.sinks.data.fill_(-1e4)

@@ -11,16 +11,6 @@ import pytest
 import torch
 from scipy.stats import t as student
 
-from headcount.analysis import judged
-from headcount.analysis.images import (
-    AT_PLACES,
-    PatchLayer,
-    at_displacement,
-    displacement_words,
-    line_nulls,
-    on_spot,
-)
-from headcount.analysis.profiles import RelationNames, profile_table
 from headcount.core import Grid, Heads, LayerId
 from headcount.corpora import NO_HALF
 from headcount.measures import (
@@ -159,6 +149,8 @@ def test_traits_are_the_textbook(name: str):
 
 @pytest.mark.parametrize("name", GRIDS)
 def test_nulls_of_lines_are_the_textbook(name: str):
+    from headcount.analysis.images import line_nulls
+
     grid, nulls_2TH = GRIDS[name], line_nulls(PatchTraits.of(attend(name)))
     for head in range(NUM_HEADS):
         A = maps(name)[:, head].tolist()
@@ -189,6 +181,8 @@ def test_spots_are_the_textbook(name: str):
 @pytest.mark.parametrize("displacement", [(0, -1), (1, 0), (-1, 2)])
 def test_the_test_of_a_displacement_is_the_textbook(name: str, displacement: tuple[int, int]):
     """Rate, null and error are those of a list of images; the null is that of four places."""
+    from headcount.analysis.images import at_displacement
+
     grid = GRIDS[name]
     (r, c), where = displacement, (grid.columns, grid.special)
     cells = list(at_displacement(PatchLooks.of(attend(name, num_images=35)), displacement).each())
@@ -214,6 +208,8 @@ def test_the_test_of_a_displacement_is_the_textbook(name: str, displacement: tup
 
 
 def test_the_first_half_chooses_the_other_place():
+    from headcount.analysis.images import AT_PLACES, PatchLayer, displacement_words
+
     place, looks = LayerId("encoder.self", 0), PatchLooks.of(attend("class"))
     layer = PatchLayer(place, Totals({(PatchLooks, place): looks}), GRIDS["class"])
     rows = list(layer.rows())
@@ -229,6 +225,8 @@ def test_the_first_half_chooses_the_other_place():
 
 def test_the_test_of_a_spot_is_the_textbook():
     """The rate, its null and its error from the sums are those of a list of images."""
+    from headcount.analysis.images import on_spot
+
     grid, name, patch = GRIDS["class"], "class", 5
     cells = list(on_spot(PatchSpots.of(attend(name)), grid, patch).each())
     assert len(cells) == NUM_HEADS
@@ -265,6 +263,9 @@ def test_measures_of_patches_take_images_only():
 @pytest.mark.parametrize("name", GRIDS)
 def test_noise_is_no_role(name: str):
     """Attention that is drawn anew for every image has no place, however sharp it is."""
+    from headcount.analysis import judged
+    from headcount.analysis.profiles import RelationNames, profile_table
+
     attention, place = attend(name, num_images=150), LayerId("encoder.self", 0)
     sums = {(each, place): each.of(attention) for each in IMAGE_MEASURES}
     heads = Heads({"encoder.self": (NUM_HEADS,)})

@@ -11,7 +11,6 @@ from playwright.sync_api import Browser, expect
 
 from headcount.core import CorpusError, InputError
 from headcount.corpora import PICTURE, Corpus, with_pictures
-from headcount.explanation import explain, read_prompts, show_explained
 from headcount.measures import picture_attention
 from headcount.models import picture_encoder
 from headcount.pages import attention_data, show
@@ -69,6 +68,8 @@ def test_a_page_holds_the_weights(tmp_path: Path) -> None:
 
 
 def test_what_can_not_be_drawn_is_refused(tmp_path: Path) -> None:
+    from headcount.explanation import explain, read_prompts, show_explained
+
     loaded, path = tiny.loaded("llava"), tiny.picture(tmp_path / "a.png")
     with pytest.raises(InputError, match="at most 160 tokens beside pictures, got 2"):
         show(loaded, "dog " * 200, images=[path])
@@ -83,6 +84,8 @@ def test_what_can_not_be_drawn_is_refused(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.browser
 def test_a_press_on_a_word_or_a_part_shows_looks(browser: Browser, tmp_path: Path) -> None:
+    from headcount.explanation import explain, read_prompts, show_explained
+
     loaded, path = tiny.loaded("llava"), tiny.picture(tmp_path / "a.png")
     prompts = read_prompts([{"image": path, "prompt": ASKED, "target": "dog"}])
     explained = explain(loaded, prompts)

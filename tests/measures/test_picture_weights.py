@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from headcount import Corpus, Loaded, measure
+from headcount import Corpus, Loaded
 from headcount.corpora import Batches, take_census
 from headcount.measures import PictureWeights
 from headcount.models import encoder_of
@@ -60,6 +60,8 @@ def by_stock_model(loaded: Loaded, corpus: Corpus) -> list[dict[str, list[float]
 @pytest.mark.filterwarnings("ignore:.*saw no image")
 @pytest.mark.parametrize("kind", KINDS)
 def test_is_that_of_an_eager_stock_model(kind: str, tmp_path: Path) -> None:
+    from headcount import measure
+
     loaded, corpus = tiny.loaded(kind), prompts(kind, tmp_path)
     found = measure(loaded, corpus, [PictureWeights])
     expected = by_stock_model(loaded, corpus)

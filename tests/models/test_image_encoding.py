@@ -8,7 +8,7 @@ import pytest
 import torch
 import transformers as hf
 
-from headcount import Corpus, load, measure
+from headcount import Corpus, load
 from headcount.core import Grid, ModelError
 from headcount.models import Loaded, image_encoder
 from tests import pictures
@@ -45,6 +45,8 @@ def _loaded(model: Any, size: int = 12) -> Loaded:
 @pytest.mark.slow
 @pytest.mark.parametrize("family", MADE)
 def test_patches_are_found(family: str, tmp_path: Path):
+    from headcount import measure
+
     make, special = MADE[family]
     loaded = _loaded(make())
     assert image_encoder(loaded).grid == Grid(3, 3, special)

@@ -9,12 +9,10 @@ import torch
 import transformers as hf
 
 import headcount
-from headcount import alignment, analysis, papers, tasks, training
+from headcount import tasks
 from headcount.core import InputError, free_memory
 from headcount.corpora import Corpus, Links
-from headcount.importance import assess
 from headcount.models import Loaded, attention_bytes, batch_tokens
-from headcount.pruning import PruneSettings
 from tests import saved, tiny_tokenizers
 from tests.commanding import headcount as command
 from tests.forked import Forked
@@ -116,6 +114,10 @@ def test_a_listener_s_run_holds_no_mask():
 def test_what_can_not_fit_is_refused_before_the_model_reads_anything(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
+    from headcount import analysis, papers, training
+    from headcount.importance import assess
+    from headcount.pruning import PruneSettings
+
     model = loaded("llama")
     model.anatomy  # noqa: B018
     text = "the dog " * 14_999
@@ -150,6 +152,8 @@ def test_what_can_not_fit_is_refused_before_the_model_reads_anything(
 
 def test_links_of_pairs_hold_whole_maps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Where a layer is one block, all of its weights count: 16 bytes a pair and head, not 6."""
+    from headcount import alignment
+
     model, length = loaded("llama"), 500
     assert attention_bytes(model, 1, 1000, whole=True) == (6 + 16 * 4) * 10**6
     (tmp_path / "a.txt").write_text("dog " * (length // 2))
@@ -161,6 +165,8 @@ def test_links_of_pairs_hold_whole_maps(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_fewer_texts_at_a_time_are_advised_where_that_helps(monkeypatch: pytest.MonkeyPatch):
+    from headcount import analysis
+
     free = free_memory()
     assert free is not None
     model = loaded("bloom")
@@ -171,6 +177,8 @@ def test_fewer_texts_at_a_time_are_advised_where_that_helps(monkeypatch: pytest.
 
 
 def test_windows_of_a_length_read_what_does_not_fit(tmp_path: Path):
+    from headcount import analysis
+
     model, corpus = loaded("llama"), Corpus(["the dog barked " * 40])
     options = analysis.Options(window=32, induction=False)
     found = analysis.analyze(model, corpus, options).record

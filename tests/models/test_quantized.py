@@ -10,7 +10,6 @@ import torch
 import transformers as hf
 
 import headcount as hc
-from headcount import importance
 from headcount.core import ModelError, Plan
 from headcount.models import revision
 from tests import tiny_tokenizers
@@ -110,11 +109,11 @@ def test_it_is_not_made_smaller_or_trained(
 
 
 NEED_GRADIENTS: dict[str, Callable[[hc.Loaded, Any], Any]] = {
-    "gradient": importance.gradient,
-    "relevance": importance.relevance,
-    "alpha_beta": lambda held, task: importance.relevance(held, task, "alpha_beta"),
-    "sensitivity": importance.sensitivity,
-    "assess": lambda held, task: importance.assess(held, task),
+    "gradient": lambda held, task: hc.importance.gradient(held, task),
+    "relevance": lambda held, task: hc.importance.relevance(held, task),
+    "alpha_beta": lambda held, task: hc.importance.relevance(held, task, "alpha_beta"),
+    "sensitivity": lambda held, task: hc.importance.sensitivity(held, task),
+    "assess": lambda held, task: hc.importance.assess(held, task),
     "fisher": lambda held, task: hc.choose_heads(held, task, "fisher", 6),
     "auto": lambda held, task: hc.choose_heads(held, task, "auto", 6),
 }
@@ -133,8 +132,8 @@ def test_what_needs_gradients_says_that_torch_passes_none(name: str, tmp_path: P
 def test_what_needs_no_gradients_works(quantized: Any) -> None:
     held = hc.Loaded(quantized, tokenizer("llama"), "quantized")
     task = hc.tasks.build("causal-lm", held, DATA)
-    methods = importance.Options(methods=("ablation", "sink"), samples=100)
-    assert len(importance.assess(held, task, methods).columns) == 5
+    methods = hc.importance.Options(methods=("ablation", "sink"), samples=100)
+    assert len(hc.importance.assess(held, task, methods).columns) == 5
     assert len(hc.choose_heads(held, task, "ablation", 6).kept_heads(held.heads)) == 6
 
 
@@ -145,10 +144,10 @@ def test_gradients_are_near_those_of_the_plain_model(
         pytest.skip("torch passes no gradients")
     held = hc.Loaded(quantized, tokenizer("llama"), "quantized")
     task = hc.tasks.build("causal-lm", held, DATA)
-    found, expected = importance.gradient(held, task), importance.gradient(plain(), task)
+    found, expected = hc.importance.gradient(held, task), hc.importance.gradient(plain(), task)
     assert all((found[place] - each).abs().max() < 0.1 for place, each in expected.items())
     with pytest.raises(ModelError, match=r"plain weights for relevance by alpha_beta.* quantized"):
-        importance.relevance(held, task, "alpha_beta")
+        hc.importance.relevance(held, task, "alpha_beta")
 
 
 def test_its_revision_is_that_of_its_weights(quantized: Any) -> None:

@@ -14,7 +14,6 @@ import torch
 
 import headcount
 from headcount import Loaded, Plan
-from headcount.artifact import save_compact
 from headcount.core import ModelError
 from headcount.corpora import Corpus, Sentence
 from headcount.tasks import TaskSplits, evaluate
@@ -132,6 +131,8 @@ def test_they_are_pruned(real: Get, name: str, tmp_path: Path) -> None:
 
 def test_layers_that_share_weights_are_not_pruned(real: Get, tmp_path: Path) -> None:
     """ALBERT calls one module twelve times; gates work, cutting is refused with the reason."""
+    from headcount.artifact import save_compact
+
     loaded = real("rxnmapper")
     (refused,) = [each for each in headcount.diagnose(loaded.name) if not each.works]
     assert refused.subject == "compaction" and "share the attention module" in refused.text
@@ -145,6 +146,8 @@ def test_layers_that_share_weights_are_not_pruned(real: Get, tmp_path: Path) -> 
 
 def test_sound(real: Get, tmp_path: Path) -> None:
     """Whisper is gated, made smaller and read again on features of sound."""
+    from headcount.artifact import save_compact
+
     loaded = real("whisper")
     heads = {f"{site}.{layer}.0": 0.0 for site in ("enc", "dec", "cross") for layer in range(4)}
     plan = Plan.keeping(loaded.heads, [head for head in loaded.heads if str(head) not in heads])

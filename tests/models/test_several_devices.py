@@ -12,7 +12,6 @@ from headcount.models import Loaded
 from headcount.tap import input_device
 from tests.pretended import CPU, ONE, OTHER, label, labelled, spread
 from tests.tasks.loaded import loaded
-from tests.test_any_model import CASES, LLAMA, assert_same
 
 PLACES: Mapping[str, torch.device] = {
     "model.embed_tokens": ONE,
@@ -25,6 +24,8 @@ PLACES: Mapping[str, torch.device] = {
 
 
 def copied() -> Loaded:
+    from tests.test_any_model import LLAMA
+
     held = loaded(LLAMA)
     return replace(held, model=copy.deepcopy(held.model))
 
@@ -38,6 +39,8 @@ SAME = (
 
 @pytest.mark.slow
 def test_a_model_on_two_devices(tmp_path: Path) -> None:
+    from tests.test_any_model import CASES, LLAMA, assert_same
+
     there, found = copied(), {}
     with spread(there.model, PLACES):
         assert input_device(there.model) == ONE

@@ -1,16 +1,19 @@
 import json
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 import headcount
 from headcount.models import place_of
 from headcount.models.model_files import SHIPPED
-from headcount.papers import Rows, hold_out, read_pairs
 from headcount.results import Certificate, FinetuneRecord
 from headcount.tasks import Translation, evaluate
 from tests.tasks.test_shared_data import shared
+
+if TYPE_CHECKING:
+    from headcount.papers import Rows
 
 
 def test_only_our_own_names_are_replaced() -> None:
@@ -36,15 +39,17 @@ def test_the_translation_model_is_small_whole_and_credited() -> None:
 
 
 @pytest.fixture(scope="module")
-def held_out() -> tuple[Rows, Rows]:
+def held_out() -> "tuple[Rows, Rows]":
     """The pairs that the shipped model learned from, and those that it was tested on."""
+    from headcount.papers import hold_out, read_pairs
+
     rows = read_pairs(shared("tatoeba_eng-deu/deu.txt"), {"source": 0, "target": 1})
     train, (_, test) = hold_out(rows, [1000, 2000], 1)
     return train, test
 
 
 @pytest.mark.slow
-def test_the_card_is_about_these_weights(held_out: tuple[Rows, Rows]) -> None:
+def test_the_card_is_about_these_weights(held_out: "tuple[Rows, Rows]") -> None:
     """The loss on the held-out pairs equals the card's, with the draw that the card describes."""
     folder = Path(place_of("headcount:en-de"))
     _, reported = re.findall(
@@ -60,7 +65,7 @@ def test_the_card_is_about_these_weights(held_out: tuple[Rows, Rows]) -> None:
 
 
 @pytest.mark.slow
-def test_the_pruned_card_is_about_these_weights(held_out: tuple[Rows, Rows]) -> None:
+def test_the_pruned_card_is_about_these_weights(held_out: "tuple[Rows, Rows]") -> None:
     """The certificate is of the shipped weights, and the loss on the test pairs is the card's."""
     folder = Path(place_of("headcount:en-de-36"))
     assert Certificate.read(folder).holds_for(folder)

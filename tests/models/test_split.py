@@ -15,9 +15,7 @@ from headcount.core import InputError
 from headcount.models import load
 from headcount.tap import check_divides
 from tests.forked import ranks
-from tests.models.split_over import MORE, shared
 from tests.tasks.loaded import loaded
-from tests.test_any_model import CASES
 
 LLAMA = "LlamaForCausalLM"
 SAME = {
@@ -74,6 +72,9 @@ def said(out: Path, number: int, *arguments: object) -> list[dict[str, Any]]:
 @pytest.mark.slow
 def test_numbers_of_a_split_model(folder: Path, tmp_path: Path) -> None:
     """Every process has all numbers; what needs whole weights says so."""
+    from tests.models.split_over import MORE
+    from tests.test_any_model import CASES
+
     names = (*SAME, *REFUSED)
     one, other = said(tmp_path, 2, folder, "tp", tmp_path, *names)
     for name, tolerance in SAME.items():
@@ -101,6 +102,9 @@ ALIKE = ("importance.ablation", "importance.gradient")
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What one process says of the whole model."""
+    from tests.models.split_over import shared
+    from tests.test_any_model import CASES
+
     held, out = loaded(LLAMA), tmp_path_factory.mktemp("alone")
     return {name: CASES[name](held, {}, out) for name in ALIKE} | {"shared": shared(held)}
 

@@ -12,16 +12,12 @@ import torch
 import transformers as hf
 
 import headcount as hc
-from headcount.artifact import saving
 from headcount.core import InputError, ModelError, Plan
 from headcount.models import Loaded, load, random_copy, revision
-from headcount.pruning.reconstruction import fold, output_moments, rescale
 from headcount.tap import input_device, is_spread
-from headcount.training import FinetuneConfig, finetune
 from tests import tiny
-from tests.importance.tiny_task import TinyTask
 from tests.tasks.loaded import loaded
-from tests.test_any_model import CASES, assert_same, splits
+from tests.tasks.tiny_task import TinyTask
 
 LLAMA = "LlamaForCausalLM"
 IDS = torch.arange(9, 16)[None]
@@ -88,6 +84,8 @@ SAME = (
 @pytest.mark.once
 @pytest.mark.parametrize("name", SAME)
 def test_numbers_of_a_model_on_disk(name: str, on_disk: Loaded, tmp_path: Path) -> None:
+    from tests.test_any_model import CASES, assert_same
+
     assert_same(CASES[name](on_disk, {}, tmp_path), CASES[name](loaded(LLAMA), {}, tmp_path))
     learns = {each.requires_grad for each in on_disk.model.parameters()}
     assert learns == {True}
@@ -117,6 +115,8 @@ def test_tied_weights_and_files_of_a_model_on_disk(
 
     While a file is made, no more than one tensor is in the format that it was computed in.
     """
+    from headcount.artifact import saving
+
     config = hf.LlamaConfig(**tiny.GROUPED, tie_word_embeddings=True)
     model: Any = tiny.seeded(hf.LlamaForCausalLM(config))
     model.to(torch.bfloat16).save_pretrained(tmp_path / "model")
@@ -178,6 +178,8 @@ def test_auto_under_torchrun(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.slow
 def test_folding_and_rescaling_of_a_model_on_disk(folder: Path, tmp_path: Path) -> None:
     """As in memory, to the last byte; only the projections that change are in memory afterwards."""
+    from headcount.pruning.reconstruction import fold, output_moments, rescale
+
     everywhere = load(folder, device_map={"": "disk"})
     for model, out in ((load(folder), "held"), (everywhere, "spread")):
         sums = output_moments(model.model, TinyTask(model.model), model.anatomy)
@@ -195,6 +197,9 @@ def test_folding_and_rescaling_of_a_model_on_disk(folder: Path, tmp_path: Path) 
 @pytest.mark.slow
 def test_pruning_a_model_on_disk(on_disk: Loaded) -> None:
     """Training changes all weights, which must be in memory."""
+    from headcount.training import FinetuneConfig, finetune
+    from tests.test_any_model import splits
+
     pruned = hc.prune(on_disk, splits(), "gradient", 6)
     done = pruned.record.pipeline
     assert is_spread(pruned.model) and done is not None and len(done.stages) == 7

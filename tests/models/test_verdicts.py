@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import torch
 
-from headcount.artifact import save
 from headcount.compaction import compact
 from headcount.core import Plan
 from headcount.models import Loaded, load, verdicts
@@ -55,6 +54,8 @@ def test_a_model_from_files_is_checked_once(
 
 @pytest.mark.slow
 def test_layers_without_heads_are_kept(checks: list[object], folder: Path, tmp_path: Path) -> None:
+    from headcount.artifact import save
+
     loaded = load(folder)
     heads = [head for head in loaded.heads if head.layer]
     save(compact(loaded, Plan.keeping(loaded.heads, heads)), tmp_path / "small", loaded.tokenizer)

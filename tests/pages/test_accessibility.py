@@ -7,7 +7,6 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
-from headcount.compare import write_comparison
 from headcount.pages import write_report
 from headcount.results import read_run
 from tests.pages.pruned_folder import prune_record, write_curve_beside
@@ -19,6 +18,8 @@ pytestmark = pytest.mark.browser
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A report with every section that a run can have, and a comparison."""
+    from headcount.compare import write_comparison
+
     parent = tmp_path_factory.mktemp("axe")
     wish = Wish(layers=2, heads=4, profiles=True, importance=True, null=True)
     one, other = write_run(parent / "one", wish), write_run(parent / "other", wish)

@@ -11,8 +11,6 @@ from headcount.pages import html as page_html
 from headcount.pages import map_view as grid_view
 from tests.pages.conftest import Open
 from tests.pages.run_folder import HOSTILE, shared_run
-from tests.pages.test_html import data
-from tests.pages.test_html import page as parsed_page
 from tests.turns import slow
 
 pytestmark = pytest.mark.browser
@@ -126,6 +124,9 @@ def test_keyboard_pages_through_the_cards(plain: Path, open_page: Open):
 
 @pytest.mark.slow
 def test_a_measure_recolours_the_cells_and_back(plain: Path, open_page: Open):
+    from tests.pages.test_html import data
+    from tests.pages.test_html import page as parsed_page
+
     page = open_page(plain)
     before = page.inner_html(".cells")
     page.select_option("#colour-by", "confidence")
@@ -293,6 +294,9 @@ def test_a_narrow_screen_needs_no_sideways_scrolling(plain: Path, open_page: Ope
 def test_what_a_head_is_worth_colours_the_grid_and_is_on_its_card(
     translator: Path, open_page: Open
 ):
+    from tests.pages.test_html import data
+    from tests.pages.test_html import page as parsed_page
+
     page = open_page(translator)
     first = page.locator("#worth .effects a.head").first
     head = first.inner_text()

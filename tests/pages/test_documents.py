@@ -12,12 +12,13 @@ from headcount.pages import document_of, write_documents
 from headcount.pages.assets import inline_svg
 from headcount.pages.sentences import model_and_data
 from headcount.results import ImportanceRecord
-from tests.clusters.test_document import clusters
 from tests.pages.said import squeezed
 
 
 @pytest.mark.slow
 def test_a_page_names_the_model_and_the_data(tmp_path: Path) -> None:
+    from tests.clusters.test_document import clusters
+
     found = clusters(0.01)
     record = replace(found.record, model="/models/mini", corpora=("a.txt", "b.txt"))
     write_documents(replace(found, record=record), document_of(found), tmp_path, ("svg",))
@@ -38,6 +39,8 @@ def test_a_record_without_names_takes_those_of_the_arguments() -> None:
 @pytest.mark.slow
 def test_a_chart_is_drawn_once_for_files_and_page(tmp_path: Path) -> None:
     """With the layout that it has where it is drawn anew."""
+    from tests.clusters.test_document import clusters
+
     found, drawn = clusters(0.01), list[str]()
 
     def counted(chart: Chart) -> Chart:

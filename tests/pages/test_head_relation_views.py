@@ -9,9 +9,6 @@ from headcount.core import Table, Text
 from headcount.pages import render, report_view
 from headcount.pages.sections import sections_of
 from headcount.results import Analysis, read_run
-from tests.alignment.test_document import alignment
-from tests.clusters.test_document import clusters
-from tests.coreference.test_document import coreference
 from tests.pages.run_folder import Wish, write_run
 
 
@@ -32,6 +29,8 @@ def test_nothing_is_shown_without_results(run: Analysis) -> None:
 
 
 def test_links_are_ordered_by_error(run: Analysis) -> None:
+    from tests.alignment.test_document import alignment
+
     shown = section(run, "alignment", alignment())
     (table,) = (block for block in shown.blocks if isinstance(block, Table))
     assert [row[0] for row in table.rows] == ["IBM 1", "enc.0.0", "enc.0.1", "enc.0"]
@@ -42,6 +41,10 @@ def test_links_are_ordered_by_error(run: Analysis) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("key", ["clusters", "coreference", "alignment"])
 def test_the_page_has_a_section_for_each(key: str, run: Analysis) -> None:
+    from tests.alignment.test_document import alignment
+    from tests.clusters.test_document import clusters
+    from tests.coreference.test_document import coreference
+
     assert f'id="{key}"' not in render(report_view(run))
     found = {"clusters": clusters(0.01), "coreference": coreference(0.6), "alignment": alignment()}
     page = render(report_view(replace(run, beside=(found[key],))))

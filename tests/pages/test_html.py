@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from headcount.analysis.methods_section import NO_TREES
 from headcount.core import InputError
 from headcount.pages import assets, render, report_view, story, write_report
 from headcount.pages.assets import script_json
@@ -110,6 +109,8 @@ def test_json_in_a_script_has_no_markup():
 
 
 def test_says_when_there_are_no_trees_and_no_null_run(hostile: Path):
+    from headcount.analysis.methods_section import NO_TREES
+
     text = " ".join(page(hostile).text)
     assert NO_TREES in text and "to see how many heads would get a role" in text
 

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from headcount import Corpus, analyze
-from headcount.analysis.layers_section import panels
+from headcount import Corpus
 from headcount.pages import story
 from headcount.pages.html import report_view
 from headcount.pages.sentences import head_line, learned_sinks
@@ -21,6 +20,8 @@ LABEL = "learned sink (no token)"
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Analysis:
     """A run of a model in which one head of each layer gives nearly everything to its sink."""
+    from headcount import analyze
+
     tokenizer, out = tiny_tokenizers.llama(), tmp_path_factory.mktemp("run")
     model: Any = tiny.gpt_oss(vocab_size=len(tokenizer))
     for layer in model.model.layers:
@@ -40,6 +41,8 @@ def test_the_story_counts_the_heads(run: Analysis):
 
 
 def test_the_card_says_it(run: Analysis):
+    from headcount.analysis.layers_section import panels
+
     cards = {card.head: card for card in report_view(run).cards}
     text = cards["dec.0.2"].line.replace("\u202f", " ")
     assert " % of its attention goes to its learned sink, to no token. Its largest" in text

@@ -6,7 +6,6 @@ import pytest
 from playwright.sync_api import Browser
 
 from headcount.core import InputError, ModelError, visible
-from headcount.explanation import ExplainOptions, Prompt, explain, show_explained
 from headcount.measures import word_attention
 from headcount.pages import Shown, show
 from tests import pictures
@@ -79,6 +78,8 @@ def test_a_notebook_shows_it_in_a_frame(shown: Shown, browser: Browser) -> None:
 def test_maps_are_framed_by_what_heads_do_for_a_prediction(
     browser: Browser, tmp_path: Path, name: str, asked: tuple[str, str, str | None]
 ) -> None:
+    from headcount.explanation import ExplainOptions, Prompt, explain, show_explained
+
     model = loaded(name)
     found = explain(model, *asked, options=ExplainOptions(together=(1,), draws=1))
     path = show_explained(model, found).save(tmp_path / "page.html")

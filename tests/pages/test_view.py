@@ -7,8 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headcount.analysis.confirmation_section import NO_ROLE, chance_document
-from headcount.analysis.layers_section import layer_curves, layer_means, panels
 from headcount.core import Table
 from headcount.numbers import percent
 from headcount.pages import report_view
@@ -37,6 +35,8 @@ def result(head: str, relation: str, accuracy: float, baseline: float = 0.5, cas
 
 
 def test_every_role_is_counted_beside_random_weights(plain: Path, profiled: Path):
+    from headcount.analysis.confirmation_section import NO_ROLE, chance_document
+
     run = shared_run(plain)
     shown = chance_document(run)
     assert shown is not None and chance_document(shared_run(profiled)) is None
@@ -152,6 +152,8 @@ def test_offset_bins_lump_the_far_ones():
 
 
 def test_layer_means_leave_out_nan(hostile: Path):
+    from headcount.analysis.layers_section import layer_means
+
     run = shared_run(hostile)
     means = layer_means(run.rows, "confidence")["encoder.self"]
     assert any(math.isnan(row.values["confidence"]) for row in run.rows) and means
@@ -162,6 +164,8 @@ def test_layer_means_leave_out_nan(hostile: Path):
 
 
 def test_lines_of_layers_are_those_of_random_weights_and_of_norms(plain: Path):
+    from headcount.analysis.layers_section import layer_curves, layer_means
+
     run = shared_run(plain)
     assert run.null_rows is not None
     figure = layer_curves(run)
@@ -225,6 +229,8 @@ def test_long_example_is_cut_around_its_arc():
 
 
 def test_a_measure_that_is_0_for_every_head_has_no_chart(plain: Path):
+    from headcount.analysis.layers_section import panels
+
     run = shared_run(plain)
     without = [replace(row, values={**row.values, "attn_sep": 0.0}) for row in run.rows]
     titles = [panel.title for panel in panels(run)]

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headcount.artifact import head_card as card
-from headcount.artifact.surviving_roles import old_names, survivals
 from headcount.core import Head, Heads, Plan
 from headcount.importance import score_deltas
 from headcount.pruning import changes
@@ -36,6 +34,8 @@ HEADS = Heads({"encoder.self": (2, 2)})
 
 def card_of(**record: Any) -> str:
     """The card of a record that has little else."""
+    from headcount.artifact import head_card as card
+
     return card(PruneRecord(model="m", heads={}, kept=(), pruned=(), **record)).markdown()
 
 
@@ -195,6 +195,8 @@ def test_the_card_never_shows_a_p_that_its_interval_contradicts() -> None:
 
 
 def test_functions() -> None:
+    from headcount.artifact.surviving_roles import old_names, survivals
+
     plan = Plan.keeping(HEADS, [Head("encoder.self", 0, 1), Head("encoder.self", 1, 0)])
     dense = {
         "enc.0.0": ["positional"],

@@ -37,8 +37,8 @@ from headcount.tap import Tap
 from headcount.tasks import TaskBatch, TaskSplits, evaluate
 from headcount.training import FinetuneConfig, TrainingRun, finetune
 from tests.examined import examined_double
-from tests.importance.tiny_task import TinyTask
 from tests.tasks import loaded as small
+from tests.tasks.tiny_task import TinyTask
 
 NAMES = ["bert", "gpt2", "llama", "marian"]
 

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from headcount.artifact import save_pruned
 from headcount.pruning import Compensation, PruneSettings, Trial, curve, method, prune
 from headcount.tasks import TaskSplits
 from headcount.training import FinetuneConfig
@@ -30,6 +29,8 @@ FEW = 40
     ],
 )
 def test_prune(name: str, task: str, tmp_path: Path) -> None:
+    from headcount.artifact import save_pruned
+
     loaded, data = few_translated() if task == "translation" else TASKS[task]()
     assert loaded.anatomy  # found when a model is loaded
     watched, keep = Watched(), len(loaded.heads) - 2

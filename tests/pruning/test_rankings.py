@@ -34,9 +34,9 @@ from headcount.tasks.options import TranslationMetric
 from headcount.testing import leaving_no_trace
 from tests.examined import examined_double
 from tests.importance.test_gate_gradient import by_differences
-from tests.importance.tiny_task import TinyTask
 from tests.pruning.context import TRAINED, context
 from tests.tasks.loaded import TRANSLATIONS
+from tests.tasks.tiny_task import TinyTask
 from tests.textbook import pruning as textbook
 from tests.turns import slow
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 
-from headcount.artifact import save_pruned
 from headcount.compaction import feed_forwards, kept_neurons
 from headcount.core import InputError, LayerId, ModelError, Plan
 from headcount.models import Loaded
@@ -26,9 +25,9 @@ from headcount.results import PruneRecord
 from headcount.speed import model_flops
 from headcount.tasks import TaskSplits
 from tests.examined import examined_double
-from tests.importance.tiny_task import TinyTask
 from tests.pruning.context import context
 from tests.tasks.loaded import TASKS
+from tests.tasks.tiny_task import TinyTask
 from tests.textbook.fisher_masks import best_of_all, columns, loss_to_second_order, slope
 
 SETTINGS = PruneSettings(neurons=True)
@@ -184,6 +183,8 @@ def test_flops_of_neurons() -> None:
 @pytest.mark.once
 def test_a_model_pruned_to_a_size(tmp_path: Path) -> None:
     """From data to folder: heads, neurons, certificate, card."""
+    from headcount.artifact import save_pruned
+
     loaded, task = TASKS["classes-bert"]()
     pruned = prune(loaded, TaskSplits(task, task), keep=BudgetSpec(size=0.9), settings=SETTINGS)
     assert pruned.record.size is not None and pruned.record.size.share <= 0.9

@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 from headcount.core import Heads, HeadTable, InputError, ResumePolicy
-from headcount.probing import Probed
 from headcount.results import RunRecord, claim, claim_beside, write_csv
 from headcount.results.analysis import our_files
 from tests.results.test_analysis import analysis
@@ -65,6 +64,8 @@ def test_a_folder_without_tables_is_refused(tmp_path: Path):
 
 
 def test_copies_are_files_of_a_run(tmp_path: Path):
+    from headcount.probing import Probed
+
     analysis().write(tmp_path)
     write_csv(tmp_path)
     for policy in (ResumePolicy.OVERWRITE, ResumePolicy.RESUME):

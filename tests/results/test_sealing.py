@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from headcount.core import Heads, HeadTable, InputError, JsonObject, ResumePolicy
-from headcount.importance import Assessment, claim_importance
 from headcount.results import (
     PROFILE_COLUMNS,
     Analysis,
@@ -50,6 +49,8 @@ def analysed(folder: Path, confidence: float = 0.5) -> Path:
 
 
 def assessed(folder: Path, gradient: float = 1.0) -> Path:
+    from headcount.importance import Assessment
+
     frame = HeadTable.read(folder / "heads.parquet").frame.assign(gradient=gradient)
     Assessment(SCORES, HeadTable(frame)).write(folder)
     return folder
@@ -65,6 +66,8 @@ def test_tables_and_record_are_read_as_they_were_written(tmp_path: Path):
 
 
 def test_a_folder_may_be_named_by_a_text(tmp_path: Path) -> None:
+    from headcount.importance import Assessment
+
     folder = analysed(tmp_path / "one")
     assert Analysis.read(str(folder)).record == Analysis.read(folder).record
     scores = assessed(folder)
@@ -109,6 +112,8 @@ def test_an_analysis_that_was_read_with_its_scores_leaves_them_to_their_record(
     tmp_path: Path,
 ) -> None:
     """As a folder is made smaller: read, less its examples, and written with its scores."""
+    from headcount.importance import claim_importance
+
     folder = assessed(analysed(tmp_path))
     Analysis.read(folder).write(folder, keep_scores=True)
     claim_importance(folder, ResumePolicy.OVERWRITE)
@@ -119,6 +124,8 @@ def test_an_analysis_that_was_read_with_its_scores_leaves_them_to_their_record(
 def test_scores_that_an_analysis_describes_are_refused_before_anything_is_measured(
     tmp_path: Path,
 ) -> None:
+    from headcount.importance import claim_importance
+
     folder = assessed(analysed(tmp_path / "one"))
     Analysis.read(folder).write(tmp_path / "other")
     with pytest.raises(InputError, match=r"run.json describes the column gradient of heads.parq"):
@@ -128,6 +135,8 @@ def test_scores_that_an_analysis_describes_are_refused_before_anything_is_measur
 
 
 def test_scores_of_another_model_are_refused(tmp_path: Path):
+    from headcount.importance import Assessment
+
     folder = analysed(tmp_path)
     other = HeadTable.of(Heads({"encoder.self": (2, 2)}), {"gradient": [1.0] * 4})
     with pytest.raises(

@@ -10,26 +10,19 @@ import numpy as np
 import pytest
 import torch
 
-from headcount.artifact import save_pruned, skill_sentence
-from headcount.artifact.card import head_card
-from headcount.artifact.making import heads_record
 from headcount.compaction import compact
 from headcount.core import InputError, ModelError, Plan
 from headcount.corpora import Corpus
 from headcount.measures import RepeatedTokens
 from headcount.models import Loaded
-from headcount.pruning import Pruned, PruneSettings
-from headcount.pruning.context import known_roles, protected_heads
 from headcount.results import PruneRecord, SkillChange
-from headcount.skills import BRIEF, heads_with, kept_skills
+from headcount.skills import BRIEF, SkillOptions, heads_with, kept_skills
 from headcount.skills.abilities import change_of
 from headcount.skills.measuring import LENGTH
 from headcount.skills.measuring import TEXTS as NUM_TEXTS
 from headcount.tasks import build
-from headcount.testing.skill_checks import copier, undirected
-from tests.testing.test_skills import COPYING, FEW, TEXTS
 
-OPTIONS = replace(FEW, lengths=(100, 130))
+OPTIONS = SkillOptions(kinds=("city",), lengths=(100, 130), prompts=4)
 
 
 def without(loaded: Loaded, *names: str) -> Loaded:
@@ -42,6 +35,9 @@ def without(loaded: Loaded, *names: str) -> Loaded:
 @pytest.mark.once
 def test_a_skill_is_lost_with_one_of_its_heads() -> None:
     """Ten heads write a bit each of the token that is copied; nothing else matters."""
+    from headcount.testing.skill_checks import copier
+    from tests.testing.test_skills import COPYING, TEXTS
+
     dense, names = copier(), ("induction", "retrieval")
     for gone, is_kept in ((["dec.0.0"], True), (COPYING[:4], False)):
         found = kept_skills(dense, without(dense, *gone), Corpus(TEXTS), names, OPTIONS)
@@ -55,6 +51,12 @@ def test_a_skill_is_lost_with_one_of_its_heads() -> None:
 
 def test_a_pruned_model_is_compared_with_the_one_that_was_given(tmp_path: Path) -> None:
     """Not with the one whose weights compensate: it was never meant to run with all its heads."""
+    from headcount.artifact import save_pruned
+    from headcount.artifact.making import heads_record
+    from headcount.pruning import Pruned
+    from headcount.testing.skill_checks import copier
+    from tests.testing.test_skills import COPYING, TEXTS
+
     given, kept = copier(), [head for head in copier().heads if str(head) not in COPYING[:4]]
     plan, changed = Plan.keeping(given.heads, kept), deepcopy(given.model)
     for layer in given.anatomy.layers:
@@ -76,6 +78,10 @@ def test_a_pruned_model_is_compared_with_the_one_that_was_given(tmp_path: Path) 
 
 def test_without_a_template_a_chat_is_refused_before_heads_are_chosen() -> None:
     """And heads to protect are asked in the chat, too."""
+    from headcount.pruning import PruneSettings
+    from headcount.pruning.context import known_roles
+    from headcount.testing.skill_checks import copier
+
     loaded, asked = copier(), replace(BRIEF, chat=True)
     with pytest.raises(ModelError, match="Leave --chat out"):
         PruneSettings(asked=asked).context(loaded, build("causal-lm", loaded, ["a dog"] * 2))
@@ -88,6 +94,9 @@ def test_induction_is_the_share_of_repeated_tokens_that_are_the_likeliest() -> N
 
     Two tokens that differ by the lost bit alone are as likely as each other but for last bits.
     """
+    from headcount.testing.skill_checks import copier
+    from tests.testing.test_skills import TEXTS
+
     dense = copier()
     smaller = without(dense, "dec.1.0")
     [found] = kept_skills(dense, smaller, Corpus(TEXTS), ["induction"], OPTIONS)
@@ -109,6 +118,9 @@ def test_induction_is_the_share_of_repeated_tokens_that_are_the_likeliest() -> N
 
 
 def test_nothing_is_said_of_what_the_dense_model_can_not_do() -> None:
+    from headcount.testing.skill_checks import undirected
+    from tests.testing.test_skills import TEXTS
+
     dense = undirected()
     assert kept_skills(dense, dense, Corpus(TEXTS), ("retrieval",), OPTIONS) == ()
     with pytest.raises(InputError, match="a skill to ask for .* got 'inducton'. Did you mean"):
@@ -125,6 +137,10 @@ def test_an_interval_without_differences_is_no_point() -> None:
 
 @pytest.mark.once
 def test_heads_are_protected_by_a_skill() -> None:
+    from headcount.pruning.context import protected_heads
+    from headcount.testing.skill_checks import copier
+    from tests.testing.test_skills import COPYING, TEXTS
+
     dense = copier()
     found = heads_with(dense, Corpus(TEXTS), ["retrieval"], OPTIONS)
     copying = [head for head, names in found.items() if names]
@@ -137,6 +153,9 @@ def test_heads_are_protected_by_a_skill() -> None:
 
 
 def test_the_card_says_what_was_lost() -> None:
+    from headcount.artifact import skill_sentence
+    from headcount.artifact.card import head_card
+
     lost = SkillChange("function_vector", 20, 0.8, 0.35, -0.6, -0.3)
     record = PruneRecord(
         model="m", heads={"decoder.self": (2,)}, kept=(), pruned=(), skills=(lost,)

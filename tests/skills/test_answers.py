@@ -15,8 +15,6 @@ from headcount.skills import INDIRECT, Hay, Indirect, Inferred, SkillOptions, in
 from headcount.skills.answers import guessed, reply
 from headcount.skills.indirect import IndirectNeedle
 from headcount.skills.own_skills import Answers
-from headcount.testing import check_skill
-from headcount.testing.skill_checks import copier
 from tests import saved
 from tests.textbook.answers import added_shares
 
@@ -64,6 +62,8 @@ def test_no_question_shares_a_stem_with_its_needle() -> None:
 
 
 def test_prompts_hold_needle_question_and_another_stretch() -> None:
+    from headcount.testing.skill_checks import copier
+
     loaded = copier()
     needles = _asked(loaded, KINDS)
     assert len(needles) == 8 and {each.length for each in needles} == {100}
@@ -94,12 +94,17 @@ def test_shares_are_those_of_whole_maps(tmp_path_factory: pytest.TempPathFactory
 
 
 def test_the_heads_that_are_known_to_fetch_are_found() -> None:
+    from headcount.testing import check_skill
+    from headcount.testing.skill_checks import copier
+
     found = check_skill(Answers(FEW, KINDS), model=copier(), data=TEXTS, heads=COPYING)
     left = {each.name for each in found.outcomes if each.state == "left out"}
     assert left == {"exchanged", "twin"}, "a model of random weights answers none"
 
 
 def test_kinds_and_guessed_needles_are_left_out_and_counted() -> None:
+    from headcount.testing.skill_checks import copier
+
     loaded = copier()
     silly = Indirect("?", "Lisbon early", (("{} hot Lisbon .", "early"),))
     unknown = _copied("big", known=False)
@@ -119,6 +124,8 @@ def test_kinds_and_guessed_needles_are_left_out_and_counted() -> None:
 
 
 def test_what_is_answered_without_the_needle_does_not_count() -> None:
+    from headcount.testing.skill_checks import copier
+
     loaded = copier()
     known = _asked(loaded, KINDS)
     told = [
@@ -133,6 +140,8 @@ def test_what_is_answered_without_the_needle_does_not_count() -> None:
 
 
 def test_a_model_of_fewer_than_two_kinds_can_not_be_asked() -> None:
+    from headcount.testing.skill_checks import copier
+
     loaded = copier()
     kinds = {"hot": KINDS["hot"], "big": _copied("big", known=False)}
     found = Inferred(loaded, _asked(loaded, kinds), silent)

@@ -8,7 +8,6 @@ import pytest
 from tokenizers import normalizers, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from headcount.cache import NEXT, CacheOptions, Questions
 from headcount.core import ModelError
 from headcount.corpora import parts
 from headcount.models import Loaded
@@ -54,6 +53,8 @@ def _loaded(tokenizer: PreTrainedTokenizerFast) -> Loaded:
 @pytest.mark.parametrize("name", TOKENIZERS)
 def test_a_prompt_has_the_tokens_of_its_text(name: str) -> None:
     """Parts that are put together are what the tokenizer makes of the whole: no stray blanks."""
+    from headcount.cache import CacheOptions, Questions
+
     tokenizer: Any = TOKENIZERS[name]()
     loaded = _loaded(tokenizer)
     options = SkillOptions(lengths=(400,), depths=(0.1, 0.9), needles=1)
@@ -84,6 +85,8 @@ def test_needles_record_the_depth_that_they_reach(lines: list[str], off: float) 
 
 
 def test_a_chat_holds_the_text_and_the_reply_begins_with_the_cue() -> None:
+    from headcount.cache import NEXT, CacheOptions, Questions
+
     reply = "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
     tokenizer: Any = tiny_tokenizers.chatting(tiny_tokenizers.CHATML + reply)
     loaded = _loaded(tokenizer)

@@ -23,7 +23,6 @@ from headcount.skills.skill import scored
 from headcount.testing import leaving_no_trace
 from tests import saved
 from tests import tiny_pictures as tiny
-from tests.analysis import test_places as places
 from tests.textbook import localization as textbook
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*saw no image")
@@ -141,6 +140,8 @@ def test_tokens_of_other_sizes_and_pictures_are_no_neighbours() -> None:
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Loaded, list[dict[str, Any]]]:
     """Of eight heads one looks from a word to what it names, and one to a spot when it replies."""
+    from tests.analysis import test_places as places
+
     rows = places.pictures(tmp_path_factory.mktemp("pictures"))[:24]
     loaded = places.planted(rows, num_heads=8, seed=4)
     model: Any = loaded.model
@@ -161,6 +162,8 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Loaded, list[dict
 
 
 def test_planted_heads_are_found(planted: tuple[Loaded, list[dict[str, Any]]]) -> None:
+    from tests.analysis import test_places as places
+
     loaded, rows = planted
     names, corpus = [*map(str, loaded.heads)], Corpus(rows)
     with leaving_no_trace(loaded.model, {"input_ids": torch.arange(1, 9)[None]}):
@@ -182,6 +185,8 @@ def test_planted_heads_are_found(planted: tuple[Loaded, list[dict[str, Any]]]) -
 def test_a_run_is_written_shown_and_read(
     planted: tuple[Loaded, list[dict[str, Any]]], tmp_path: Path
 ) -> None:
+    from tests.analysis import test_places as places
+
     loaded, rows = planted
     found = skills(loaded, Corpus(rows), FEW)
     assert found.is_of_pictures and [*found.skills][-2:] == ["localization", "picture_retrieval"]
@@ -207,6 +212,8 @@ def test_a_run_is_written_shown_and_read(
 
 
 def _is_spot(row: dict[str, Any]) -> bool:
+    from tests.analysis import test_places as places
+
     left, top, *_ = row["links"][0]["boxes"][0]
     return (top // 4) * 4 + left // 4 == places.SPOT
 

@@ -8,7 +8,6 @@ import torch
 import transformers as hf
 
 import headcount
-from headcount.artifact import save_compact
 from headcount.compaction import compact
 from headcount.core import Head, Plan
 from headcount.models import Loaded
@@ -98,6 +97,8 @@ def test_a_model_that_fails_with_a_cache_has_none() -> None:
 @pytest.mark.slow
 def test_a_model_of_inputs_that_nobody_can_make_up_has_none(tmp_path: Path) -> None:
     """It was refused when its compact model was saved."""
+    from headcount.artifact import save_compact
+
     sizes: dict[str, Any] = {"d_model": 16, "ffn_dim": 20, "num_attention_heads": 4}
     config = hf.PatchTSTConfig(**sizes, num_hidden_layers=2, context_length=16, patch_length=4)
     inputs = {"past_values": torch.randn(2, 16, 1, generator=torch.Generator().manual_seed(0))}
@@ -109,6 +110,8 @@ def test_a_model_of_inputs_that_nobody_can_make_up_has_none(tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_the_card_of_a_model_made_from_a_plan(tmp_path: Path) -> None:
+    from headcount.artifact import save_compact
+
     loaded = headcount.load(saved.gpt2(tmp_path / "gpt2"))
     plan = Plan.keeping(loaded.heads, list(loaded.heads)[1:])
     save_compact(loaded, plan, tmp_path / "out")

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from headcount.artifact import save
 from headcount.compaction import compact
 from headcount.core import InputError, ModelError, Plan
 from headcount.corpora import Corpus
@@ -201,6 +200,8 @@ def test_weights_that_lie_twice_in_a_folder_are_counted_once(tmp_path: Path) -> 
 
 
 def test_sizes(tmp_path: Path) -> None:
+    from headcount.artifact import save
+
     model = loaded("BertForMaskedLM")
     size = Size.of(model)
     assert size.parameters == model.model.num_parameters() and size.disk_bytes is None

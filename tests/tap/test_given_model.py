@@ -9,7 +9,7 @@ import pytest
 import torch
 import transformers as hf
 
-from headcount.analysis import analyze
+import headcount
 from headcount.compaction import compact
 from headcount.core import InputError, ModelError, Plan
 from headcount.corpora import Corpus
@@ -60,8 +60,8 @@ ENTRIES: dict[str, Callable[[Any], Any]] = {
     "examine": examine,
     "gated": lambda model: gated(model, {"dec.1.1": 0}).__enter__(),
     "compact": lambda model: compact(model, Plan({"decoder.self": {0: (1,)}})),
-    "analyze": lambda model: analyze(model, Corpus(SAMPLE)),
-    "loaded": lambda model: analyze(Loaded(model, None, "loaded"), Corpus(SAMPLE)),
+    "analyze": lambda model: headcount.analyze(model, Corpus(SAMPLE)),
+    "loaded": lambda model: headcount.analyze(Loaded(model, None, "loaded"), Corpus(SAMPLE)),
 }
 
 

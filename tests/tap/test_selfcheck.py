@@ -12,7 +12,6 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 from transformers.masking_utils import eager_mask, sdpa_mask
 from transformers.models.gpt_oss import modeling_gpt_oss
 
-from headcount.artifact.comparing import runner
 from headcount.compaction import compact
 from headcount.compaction.equality import check_equal
 from headcount.core import Head, InputError, ModelError, Plan
@@ -662,6 +661,8 @@ def test_a_setting_that_the_older_flag_contradicts_stays() -> None:
 @pytest.mark.usefixtures("fast_products")
 def test_checks_compute_in_float32_where_faster_products_are_set() -> None:
     """Rounding to TF32 would look like a model that the tap changes."""
+    from headcount.artifact.comparing import runner
+
     model: Any = tiny.seeded(hf.BertModel(hf.BertConfig(vocab_size=60, **SIZES)))
     kept = Plan.keeping(examine(model).heads, [Head("encoder.self", 0, 1)])
     smaller, seen = compact(model, kept), list[str]()

@@ -14,8 +14,6 @@ import headcount as hc
 from headcount.core import Head, InputError, ModelError, Plan
 from headcount.corpora import Corpus
 from headcount.models import Loaded, encoder_of
-from headcount.pruning import Units
-from headcount.pruning.context import protected_heads
 from headcount.tap import Anatomy, StateId, examine, state_ids
 from tests import tiny
 
@@ -132,13 +130,26 @@ def test_a_corpus_is_refused_where_heads_were_found_with_an_image(tmp_path: Path
         encoder_of(loaded, Corpus([tmp_path / "texts.txt"]))
 
 
+def _protect(loaded: Loaded) -> object:
+
+    from headcount.pruning.context import protected_heads
+
+    return protected_heads(["vision.0.1"], loaded, {})
+
+
+def _sites(loaded: Loaded) -> object:
+    from headcount.pruning.budget import Units
+
+    return Units.of(loaded.anatomy, ["vision.self"])
+
+
 VISION = Plan({"vision.self": {0: (0,)}})
 UNSEEN: dict[str, Callable[[Loaded], object]] = {
     "compact": lambda loaded: hc.compact(loaded, VISION),
     "ceiling": lambda loaded: hc.speed.ceiling(loaded, VISION),
     "gated": lambda loaded: hc.gated(loaded, {"vision.0.1": 0.0}).__enter__(),
-    "protect": lambda loaded: protected_heads(["vision.0.1"], loaded, {}),
-    "sites": lambda loaded: Units.of(loaded.anatomy, ["vision.self"]),
+    "protect": _protect,
+    "sites": _sites,
 }
 
 

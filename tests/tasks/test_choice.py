@@ -7,12 +7,8 @@ import pytest
 import torch
 
 from headcount.core import CorpusError, InputError, ModelError
-from headcount.importance import gradient
-from headcount.importance.lrp.relevance import start_of
 from headcount.models import Loaded
 from headcount.tasks import Choice, TaskSplits, build, drawn, evaluate
-from headcount.training import FinetuneConfig
-from headcount.training.distillation import DistillationLoss, check_distillation
 from tests.tasks import loaded as small
 from tests.textbook import tasks as textbook
 
@@ -132,6 +128,8 @@ def test_long_prompts_lose_their_beginning() -> None:
 
 
 def test_relevance_starts_at_the_tokens_of_the_chosen_choice() -> None:
+    from headcount.importance.lrp.relevance import start_of
+
     loaded, task = small.TASKS["choice-gpt2"]()
     tokenizer: Any = loaded.tokenizer
     (batch,) = task.batches(10**6)
@@ -149,6 +147,8 @@ def test_relevance_starts_at_the_tokens_of_the_chosen_choice() -> None:
 
 
 def test_heads_have_gradients_and_parts_are_parts() -> None:
+    from headcount.importance import gradient
+
     loaded, task = small.TASKS["choice-gpt2"]()
     scores = gradient(loaded.model, task)
     assert all((each > 0).all() for each in scores.values())
@@ -160,6 +160,9 @@ def test_heads_have_gradients_and_parts_are_parts() -> None:
 
 
 def test_students_learn_from_examples_with_as_many_choices_each() -> None:
+    from headcount.training import FinetuneConfig
+    from headcount.training.distillation import DistillationLoss, check_distillation
+
     loaded, ragged = small.TASKS["choice-gpt2"]()
     task = build("choice", loaded, SAME, likelihood_per="token")
     tuning = FinetuneConfig(distilled=1.0)

@@ -11,7 +11,6 @@ import torch
 from PIL import Image
 
 from headcount.core import CorpusError, InputError, ModelError
-from headcount.importance.lrp.relevance import start_of
 from headcount.models import Loaded
 from headcount.tasks import ImageClassification, TaskSplits, build, evaluate, fitting
 from tests import pictures
@@ -53,6 +52,8 @@ def test_losses_and_classes_are_the_textbook(folder: Path, loaded: Loaded):
 
 
 def test_images_do_not_depend_on_their_batch(folder: Path, loaded: Loaded, monkeypatch):
+    from headcount.importance.lrp.relevance import start_of
+
     task = build("image-classification", loaded, folder)
     whole, single = (evaluate(loaded.model, task, size) for size in (10_000, 1))
     np.testing.assert_allclose(whole.loss_N, single.loss_N, rtol=1e-5)

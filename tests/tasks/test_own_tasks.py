@@ -12,8 +12,6 @@ from headcount import register
 from headcount.commands import TaskArguments
 from headcount.core import ChangedModelError, InputError, PluginError
 from headcount.corpora import Column
-from headcount.importance import Options, assess
-from headcount.pruning import Compensation, prune
 from headcount.tasks import (
     TASKS,
     Losses,
@@ -73,6 +71,8 @@ def _registered() -> Any:
 
 
 def test_a_task_is_built_signed_and_scored_on() -> None:
+    from headcount.importance import Options, assess
+
     loaded, _ = TINY["masked-bert"]()
     task = build("length", loaded, DATA)
     assert task.signature == f"distance of {__name__}@"
@@ -156,6 +156,9 @@ def test_one_that_breaks_later_is_a_sentence(
 
 
 def test_a_score_that_is_no_number_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    from headcount.importance import Options, assess
+    from headcount.pruning import Compensation, prune
+
     loaded, _ = TINY["masked-bert"]()
     task = build("length", loaded, DATA)
     monkeypatch.setattr(Length, "score", lambda *_: float("nan"))
@@ -188,6 +191,8 @@ def test_one_that_changes_the_model_later_is_a_sentence(
 
 
 def test_draws_of_examples_name_it_and_others_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    from headcount.importance import Options, assess
+
     loaded, _ = TINY["masked-bert"]()
     task, made = build("length", loaded, DATA), Length.score
 

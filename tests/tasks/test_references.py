@@ -9,8 +9,6 @@ import pytest
 import sacrebleu
 
 from headcount.core import CorpusError
-from headcount.importance import score_deltas
-from headcount.papers import texts_of
 from headcount.tasks import Evaluation, TaskSplits, Translation, evaluate, score
 from tests.tasks import loaded as small
 
@@ -58,6 +56,8 @@ def test_scores_compare_with_all_references(metric: Any) -> None:
 @METRIC
 def test_counts_of_each_example_are_of_its_best_or_nearest_reference(metric: Any) -> None:
     """Swapping two systems' translations gives the score of the mixed translations."""
+    from headcount.importance import score_deltas
+
     task = translation(small.TRANSLATIONS | {"target2": SECOND, "target3": THIRD}, metric=metric)
     one, other = evaluation(TEXTS), evaluation(OTHERS)
     counts = [task.statistics(each) for each in (one, other)]
@@ -73,6 +73,8 @@ def test_counts_of_each_example_are_of_its_best_or_nearest_reference(metric: Any
 
 @pytest.mark.slow
 def test_lists_are_references_and_the_first_has_the_loss(tmp_path: Path) -> None:
+    from headcount.papers import texts_of
+
     lists = [[a, *filter(None, (b, c))] for a, b, c in zip(FIRST, SECOND, THIRD, strict=True)]
     rows = zip(small.TEXTS, lists, strict=True)
     lines = [json.dumps({"source": source, "target": target}) for source, target in rows]

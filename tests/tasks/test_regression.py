@@ -13,10 +13,7 @@ from sentence_transformers import CrossEncoder
 import headcount
 from headcount.core import CorpusError, InputError, ModelError
 from headcount.models import Loaded
-from headcount.serve import predicting
 from headcount.tasks import Classification, Regression, Task, build, evaluate
-from headcount.training import FinetuneConfig
-from headcount.training.distillation import DistillationLoss
 from tests.tasks import loaded as small
 from tests.textbook import tasks as textbook
 
@@ -94,6 +91,8 @@ def cross_encoder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 @pytest.mark.once
 def test_a_cross_encoder_is_scored_as_its_library_scores_it(cross_encoder: Path) -> None:
+    from headcount.serve import predicting
+
     loaded = headcount.load(cross_encoder)
     task = build("classification", loaded, DATA, scale=(0, 5))
     pairs = list(zip(DATA["text"], DATA["second"], strict=True))
@@ -119,6 +118,9 @@ def test_an_output_trained_as_a_probability_is_one() -> None:
 
 
 def test_a_student_learns_the_numbers_of_its_teacher() -> None:
+    from headcount.training import FinetuneConfig
+    from headcount.training.distillation import DistillationLoss
+
     loaded, task = small.TASKS["numbers"]()
     teacher = small.shaken(loaded.model)
     (batch,) = task.batches(10**6)

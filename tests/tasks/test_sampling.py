@@ -8,10 +8,9 @@ import torch
 from transformers import PreTrainedModel
 
 from headcount.core import InputError
-from headcount.importance import Ablation, AblationSetting, sweep
 from headcount.tasks import IGNORED, Losses, Search, TaskBatch, Translation, drawn, evaluate
-from tests.importance.tiny_task import TinyTask
 from tests.tasks.loaded import TASKS
+from tests.tasks.tiny_task import TinyTask
 
 
 @pytest.mark.parametrize("name", list(TASKS))
@@ -116,6 +115,8 @@ def test_a_draw_is_of_its_seed_and_a_task_that_is_no_larger_is_itself() -> None:
 
 @pytest.mark.slow
 def test_a_sweep_over_some_examples() -> None:
+    from headcount.importance import Ablation, AblationSetting, sweep
+
     loaded, task = TASKS["translation-Marian"]()
     few = drawn(task, 4)
     ablation = Ablation("first", (next(iter(loaded.heads)),))

@@ -9,8 +9,6 @@ import torch
 from sklearn.metrics import accuracy_score, f1_score
 
 from headcount.core import CorpusError, InputError, ModelError
-from headcount.importance import AblationSetting, score_deltas, single_heads, sweep
-from headcount.importance.lrp.relevance import start_of
 from headcount.models import Loaded
 from headcount.tasks import TaskSplits, TokenClassification, build, drawn, evaluate
 from tests.tasks import loaded as small
@@ -79,6 +77,8 @@ def test_words_are_the_textbook(name: str) -> None:
 
 
 def test_later_pieces_and_special_tokens_are_not_asked() -> None:
+    from headcount.importance.lrp.relevance import start_of
+
     loaded, task = small.TASKS["words-bert"]()
     tokenizer: Any = loaded.tokenizer
     (batch,) = task.batches(10**6)
@@ -92,6 +92,8 @@ def test_later_pieces_and_special_tokens_are_not_asked() -> None:
 
 
 def test_a_part_has_the_scores_of_its_sentences_and_differences_have_p_values() -> None:
+    from headcount.importance import score_deltas
+
     loaded, task = small.TASKS["words-bert"]()
     evaluation = evaluate(loaded.model, task)
     part = drawn(task, 4, seed=3)
@@ -107,6 +109,8 @@ def test_a_part_has_the_scores_of_its_sentences_and_differences_have_p_values() 
 
 
 def test_an_interrupted_sweep_keeps_counts_of_classes(tmp_path: Path) -> None:
+    from headcount.importance import AblationSetting, single_heads, sweep
+
     loaded, task = small.TASKS["words-bert"]()
     setting = AblationSetting(loaded.model, task, loaded.anatomy)
     first, again = (

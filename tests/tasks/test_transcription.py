@@ -14,8 +14,8 @@ from headcount.corpora import Recording
 from headcount.models import Loaded, shared_out
 from headcount.tasks import Evaluation, Transcription, build, evaluate, fitting
 from headcount.tasks.transcription import word_errors
+from tests import speech
 from tests.tasks import loaded as small
-from tests.wordtimes import speech
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 """Our own traits of weights run the checks that plug-ins run.
 
 That the pass that measures them together has the numbers of each class by itself is shown in
-`tests/measures/test_key_classes.py`.
+`tests/analysis/test_key_classes.py`.
 """
 
 from collections.abc import Callable

@@ -12,8 +12,8 @@ from headcount.tasks import drawn
 from headcount.training import FinetuneConfig
 from headcount.training.distillation import DistillationLoss, embedding_distance
 from headcount.training.finetuning import rates
-from tests.importance.tiny_task import TinyTask
 from tests.tasks import loaded as small
+from tests.tasks.tiny_task import TinyTask
 
 
 def damaged(model: PreTrainedModel) -> PreTrainedModel:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.wordtimes import speech
+from tests import speech
 
 
 @pytest.fixture(scope="session")

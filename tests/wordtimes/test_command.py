@@ -12,8 +12,8 @@ import torch
 from transformers import WhisperForConditionalGeneration
 
 from headcount.wordtimes import WordTimes
+from tests import speech
 from tests.commanding import ROOT, headcount
-from tests.wordtimes import speech
 
 pytestmark = pytest.mark.usefixtures("quick")
 

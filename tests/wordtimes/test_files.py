@@ -14,7 +14,7 @@ from headcount.corpora import read_recordings
 from headcount.corpora.recordings import ENDINGS
 from headcount.wordtimes import TimedWord
 from headcount.wordtimes.word_files import read_word_times
-from tests.wordtimes import speech
+from tests import speech
 
 ROWS = (("take0", "a dog"), ("take2", "the old dog"))
 TABLES = {

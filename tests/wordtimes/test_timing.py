@@ -20,7 +20,7 @@ from headcount.wordtimes.document import word_times_document
 from headcount.wordtimes.hearing import Forcing
 from headcount.wordtimes.lists import Heard, MapsOnDisk
 from headcount.wordtimes.warping import standardised, starts
-from tests.wordtimes import speech
+from tests import speech
 
 TWO = WordTimesOptions(heads=2, samples=50)
 

@@ -9,14 +9,10 @@ import torch
 from safetensors.torch import load_file
 
 from tests.cli.test_long_work import wait_for
-from tests.commanding import PARALLEL, headcount
+from tests.commanding import COLUMNS, DATA, PARALLEL, TINY, headcount
 from tests.forked import Forked, ranks
 
 pytestmark = pytest.mark.usefixtures("quick")
-
-COLUMNS = ("--columns", "source=0", "target=1")
-DATA = ("--data", PARALLEL, *COLUMNS)
-TINY = ("--recipe", "tiny", "--set", "layers=1", "pieces=150", "batch_tokens=600", "epochs=2")
 
 
 def _weights(out: Path) -> dict[str, torch.Tensor]:

@@ -116,7 +116,7 @@ def test_its_role_is_shown_and_read_without_it(bert: Loaded, tmp_path: Path) -> 
     having = [role for own in read.roles.values() for role in own if role.role == "marks"]
     assert having and all("to marks; " in each.evidence for each in having)
     assert {each.certainty for each in having} <= {"clear", "borderline"}
-    assert "|further:marks (tests.measures.test_key_classes)|" in read.record.signature
+    assert "|further:marks (tests.analysis.test_key_classes)|" in read.record.signature
     colour = read.record.further["marks"].role.colour
     page = unescape(write_report(tmp_path).read_text(encoding="utf-8"))
     assert "look at marks" in page or "looks at marks" in page

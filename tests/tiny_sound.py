@@ -7,7 +7,7 @@ import transformers as hf
 
 from headcount import Loaded
 from tests import tiny, tiny_pictures
-from tests.wordtimes.speech import HOP, POSITIONS
+from tests.speech import HOP, POSITIONS
 
 BINS = 19
 

@@ -12,9 +12,8 @@ from headcount import Corpus, Options, analyze, load
 from headcount.commands import main
 from headcount.core import ModelError
 from headcount.results import read_run
-from tests import tiny_sound
+from tests import speech, tiny_sound
 from tests.analysis.test_towers import Maps, recording
-from tests.wordtimes import speech
 
 
 def test_weights_are_those_inside_the_whole_model(tmp_path: Path) -> None:

@@ -72,6 +72,9 @@ class Attribution:
         )
 
 
+TOGETHER = 256
+"""Number of heads whose logits are in memory at a time."""
+
 Written = dict[Head, list[tuple[int, float]]]
 """Tokens whose logits each head raises most, then lowers most, each with what it adds."""
 
@@ -101,7 +104,7 @@ def written(loaded: Loaded, row: Row, number: int, vocabulary: int) -> Written |
     if found is None or None in places:
         return None
     hearing, logits, _ = found
-    return hearing.written(logits[0, -row.last, :vocabulary], number)
+    return hearing.written(logits, row.last, vocabulary, number)
 
 
 def _linear(loaded: Loaded, row: Row) -> "tuple[Hearing, Tensor, Tensor] | None":
@@ -141,6 +144,8 @@ class Hearing:
         self._loaded, self._by_block = loaded, by_block
         self.unembedded: Tensor | None = None
         """What the unembedding gave."""
+        self._read: Tensor | None = None
+        """What it was given."""
         self.outputs = dict[LayerId, Tensor]()
         """The output of every head, which is a leaf."""
         self.projected = dict[LayerId, Tensor]()
@@ -176,7 +181,11 @@ class Hearing:
             heard(model, anatomy, head_outputs=self._output, hidden_states=self._state),
             intercepted(norms, self._before_norm),
             intercepted(projections, after=self._project),
-            intercepted([] if unembedding is None else [unembedding], after=self._unembed),
+            intercepted(
+                [] if unembedding is None else [unembedding],
+                self._before_unembedding,
+                self._unembed,
+            ),
         ):
             yield
 
@@ -204,6 +213,9 @@ class Hearing:
         self.returned.append(hidden_BTW)
         self.states.append(hidden_BTW if new is None else new)
         return new
+
+    def _before_unembedding(self, module: nn.Module, given: Tensor) -> None:
+        self._read = given
 
     def _unembed(self, module: nn.Module, output: Tensor) -> None:
         self.unembedded = output
@@ -235,30 +247,76 @@ class Hearing:
         logit = float(start.detach())
         return Attribution(heads, _parts(logit, totals, heads, biases), logit)
 
-    def written(self, logits_V: Float[Tensor, " token"], number: int) -> Written:
+    def written(
+        self, logits: Float[Tensor, "1 position token"], last: int, vocabulary: int, number: int
+    ) -> Written:
         """The tokens whose logits the heads raise and lower most.
 
-        The slope of a weighted sum of logits at a head's output, times that output, is linear in
-        the weights: its slopes at the weights are what the head adds to each logit.
+        The slope of a weighted sum of what the unembedding reads at a head's output, times that
+        output, is linear in the weights: its slopes at the weights are what the head adds to what
+        is read, and the unembedding makes logits of it.
+
+        Args:
+            logits: The logits, or what the unembedding gave.
+            last: Which position is read, from the end.
+            vocabulary: Number of tokens.
+            number: Number of tokens on either side.
         """
-        weight_V, found = torch.zeros_like(logits_V, requires_grad=True), Written()
+        heads, added = list[Head](), list[Tensor]()
         with torch.enable_grad():
+            factor_V, read = self._factor(logits, last, vocabulary), logits[0, -last, :vocabulary]
+            if factor_V is not None and self._read is not None:
+                read = self._read[0, -last]
+            weight = torch.zeros_like(read, requires_grad=True)
             slopes = torch.autograd.grad(
-                logits_V, [*self.outputs.values()], weight_V, create_graph=True, allow_unused=True
+                read, [*self.outputs.values()], weight, create_graph=True, allow_unused=True
             )
             for (layer, output), slope in zip(self.outputs.items(), slopes, strict=True):
-                if slope is None:
-                    continue
-                for index, each in enumerate((slope * output.detach()).sum((0, 1, 3))):
-                    added_V = torch.autograd.grad(each, weight_V, retain_graph=True)[0].double()
-                    added_V -= added_V.mean()
-                    sides = (added_V.topk(number, largest=each) for each in (True, False))
-                    found[Head(layer.site, layer.layer, index)] = [
-                        pair
-                        for most in sides
-                        for pair in zip(most.indices.tolist(), most.values.tolist(), strict=True)
-                    ]
+                parts = [] if slope is None else (slope * output.detach()).sum((0, 1, 3))
+                for index, each in enumerate(parts):
+                    heads.append(Head(layer.site, layer.layer, index))
+                    added += torch.autograd.grad(each, weight, retain_graph=True)
+        found = Written()
+        for start in range(0, len(heads), TOGETHER):
+            some = range(start, min(start + TOGETHER, len(heads)))
+            added_HV = torch.stack([added[at] for at in some])
+            if factor_V is not None:
+                added_HV = factor_V * self._unembedded(added_HV)[:, :vocabulary]
+            found |= {
+                heads[at]: _extremes(added_V.double(), number)
+                for at, added_V in zip(some, added_HV, strict=True)
+            }
         return found
+
+    def _factor(self, logits: Tensor, last: int, vocabulary: int) -> Tensor | None:
+        """What each number of the unembedding is multiplied by; None if that is not all."""
+        given = self.unembedded
+        if given is None or self._read is None or given.shape != logits.shape:
+            return None
+        if given is logits:
+            return logits.new_ones(vocabulary)
+        (slope,) = torch.autograd.grad(logits[0, -last].sum(), given, retain_graph=True)
+        scaled = (slope * given)[0, -last, :vocabulary]
+        is_all = torch.allclose(scaled, logits[0, -last, :vocabulary], rtol=1e-5, atol=1e-6)
+        return slope[0, -last, :vocabulary] if is_all else None
+
+    def _unembedded(self, added_HW: Float[Tensor, "head width"]) -> Float[Tensor, "head token"]:
+        """What the unembedding makes of parts of what it reads, without its bias."""
+        module = self._loaded.model.get_output_embeddings()
+        assert module is not None
+        with torch.no_grad():
+            return module(added_HW) - module(torch.zeros_like(added_HW[:1]))
+
+
+def _extremes(added_V: Float[Tensor, " token"], number: int) -> list[tuple[int, float]]:
+    """The tokens that get most and least, less the mean over tokens."""
+    added_V = added_V - added_V.mean()
+    sides = (added_V.topk(number, largest=each) for each in (True, False))
+    return [
+        pair
+        for most in sides
+        for pair in zip(most.indices.tolist(), most.values.tolist(), strict=True)
+    ]
 
 
 def _parts(

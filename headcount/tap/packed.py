@@ -13,6 +13,7 @@ are. Then each picture is a row of its own, and its patches stand in lines.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import cache
 from inspect import signature
 from itertools import pairwise
 from typing import Any, Protocol, final, runtime_checkable
@@ -39,8 +40,19 @@ class Laid(Protocol):
 
 def packed_modules(model: nn.Module) -> list[nn.Module]:
     """The innermost modules that are told where sequences begin."""
-    found = [each for each in model.modules() if NAME in signature(each.forward).parameters]
+    found = [each for each in model.modules() if _is_told(each)]
     return [each for each in found if not any(other in found for other in [*each.modules()][1:])]
+
+
+def _is_told(module: nn.Module) -> bool:
+    if "forward" in vars(module):
+        return NAME in signature(module.forward).parameters
+    return _takes_ends(type(module))
+
+
+@cache
+def _takes_ends(kind: type[nn.Module]) -> bool:
+    return NAME in signature(kind.forward).parameters
 
 
 @final

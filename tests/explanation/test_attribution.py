@@ -1,10 +1,12 @@
 """Direct attribution against the book, and where it adds up to the logit."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+import transformers as hf
 
 from headcount.core import Head
 from headcount.explanation.attribution import attribute, written
@@ -21,6 +23,13 @@ READINGS = (Reading(-1, 7, 1.0), Reading(-1, 12, -1.0))
 def row_of(loaded: Loaded) -> Row:
     decoder = (2, 7, 8, 9) if loaded.config.is_encoder_decoder else None
     return Row(IDS, decoder, READINGS)
+
+
+def scaled() -> Any:
+    """A model that divides its logits."""
+    config = hf.GraniteConfig(**tiny.GROUPED)
+    config.logits_scaling = 3.0
+    return tiny.seeded(hf.GraniteForCausalLM(config))
 
 
 @pytest.fixture(params=["llama", "gpt2", "gemma2"])
@@ -87,10 +96,11 @@ def test_gradient_times_output_is_the_slope_at_a_gate(name: str) -> None:
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("name", ["llama", "gemma2", "t5"])
+@pytest.mark.parametrize("name", ["llama", "gemma2", "t5", "granite"])
 def test_promoted_and_demoted_tokens_are_those_of_every_attribution(name: str) -> None:
     """What a head adds to a token's logit is its direct attribution to that token alone."""
-    loaded = Loaded(tiny.MODELS[name](), None, name)
+    model = scaled() if name == "granite" else tiny.MODELS[name]()
+    loaded = Loaded(model, None, name)
     row = row_of(loaded)
     found, vocabulary = written(loaded, row, 3, 29), range(29)
     added: dict[Head, list[float]] = {}

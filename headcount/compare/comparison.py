@@ -281,6 +281,8 @@ class Comparison:
     """Spearman's rank correlation over heads, by column."""
     by_layer: Mapping[str, Correlation]
     """Spearman's rank correlation over the means of layers, by column."""
+    relations: tuple[RelationPair, ...] = ()
+    """Relations that both runs tested, those with the largest difference first."""
     orders: tuple[PruningOrder, ...] = ()
     """Where both models keep their heads, by every score or curve that both runs have."""
     is_one_model: bool = False
@@ -346,6 +348,7 @@ def compare(one: Analysis, other: Analysis) -> Comparison:
             name: _correlated(*(_means(run, _column(run, name)) for run in (one, other)))
             for name in shared
         },
+        relations=relation_pairs(one, other),
         orders=pruning_orders(one, other),
         is_one_model=one.record.signed.revision == other.record.signed.revision,
         warnings=warnings,

@@ -13,7 +13,6 @@ from headcount.compare.comparison import (
     Comparison,
     RelationPair,
     order_document,
-    relation_pairs,
 )
 from headcount.compare.result import Chance, Matching, PairCorrelation, SiteMatching
 from headcount.core import (
@@ -210,8 +209,8 @@ def comparison_parts(
 ) -> dict[str, Document]:
     """The parts of the document, in their order, by the ids of their sections on the page."""
     parts = {"kinds": Document("What heads do", (*_kinds(one, other, found, names),))}
-    if pairs := relation_pairs(one, other):
-        parts["relations"] = Document("Relations", (*_relations(pairs, names),))
+    if found.relations:
+        parts["relations"] = Document("Relations", (*_relations(found.relations, names),))
     if found.is_paired:
         parts["scores"] = Document("Scores", (*_scores(one, other, found, names),))
         parts["differ"] = Document("Heads that differ", (*_differ(one, other, found, names),))

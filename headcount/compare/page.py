@@ -179,15 +179,15 @@ def write_comparison(one: Path, other: Path, out: Path, match: bool = False) -> 
             f"Expected a folder for the comparison, got {out}, which holds a run. "
             "Name another folder."
         )
+    names = names_of(one, other)
     runs = (read_run(one), read_run(other))
     found = compare(*runs)
-    names = names_of(one, other)
-    matching: Matching | None = match_heads(*runs, names) if match else None
+    if match:
+        found = replace(found, matching=match_heads(*runs, names))
     out.mkdir(parents=True, exist_ok=True)
     (out / Matching.FILE).unlink(missing_ok=True)
-    if matching is not None:
-        matching.write(out)
-    found = replace(found, matching=matching)
+    if found.matching is not None:
+        found.matching.write(out)
     comparison_document(*runs, found, names).write(out / "comparison.md", figures=".")
     view = compare_view(*runs, found, names)
     write_readable(out / "comparison.html", render_comparison(view))

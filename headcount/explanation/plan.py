@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar, final
 
 from headcount.core import Head, InputError, Progress, spread
@@ -76,11 +77,8 @@ class Plan:
         self, of_prompt: Callable[[int, PromptRuns], T], doing: str, progress: Progress
     ) -> list[T]:
         """What is measured of each prompt, from its number and its runs; processes share them."""
-        found, num = list[T](), len(self.cases)
-        for each in spread(lambda n: of_prompt(n, self.runs(n)), range(num), "prompts"):
-            found.append(each)
-            progress(doing, len(found), num)
-        return found
+        numbers, steps = range(len(self.cases)), partial(progress, doing)
+        return [*spread(lambda n: of_prompt(n, self.runs(n)), numbers, "prompts", steps)]
 
     @property
     def replacements(self) -> list[Replacement]:

@@ -6,7 +6,7 @@ have looks of their own, whose terms by writer are averaged.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -34,11 +34,8 @@ def with_looks(found: Explained, singles: Singles, progress: Progress) -> Explai
 
 def looks_of(found: Explained, plan: Plan, heads: Sequence[Head], progress: Progress) -> Explained:
     """With where some heads look, and why; nothing where their scores can't be split."""
-    scored_N = list[Mapping[Head, Scored]]()
-    if heads:
-        for each in spread(partial(_of_prompt, plan, heads), plan.cases, "prompts"):
-            scored_N.append(each)
-            progress("reasons", len(scored_N), len(plan.cases))
+    cases, steps = plan.cases if heads else (), partial(progress, "reasons")
+    scored_N = [*spread(partial(_of_prompt, plan, heads), cases, "prompts", steps)]
     looks, reasons = [*found.looks], [*found.reasons]
     for head in heads:
         if all(head in each for each in scored_N):

@@ -12,7 +12,7 @@ import pytest
 from headcount.capabilities import CAPABILITIES as COMMANDS
 from headcount.core import capabilities
 from tests.importing import MODULES, ROOT, TESTS, imported, needed, package
-from tests.test_layers import ALLOWED, CAPABILITIES, OLD
+from tests.test_layers import ALLOWED, CAPABILITIES, CORE, OLD
 
 LIST = ROOT / "headcount" / "capabilities.py"
 
@@ -63,6 +63,14 @@ def test_the_capability_to_copy_is_short() -> None:
     guide = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     assert all(name.removeprefix("headcount/") in guide for name in TO_COPY)
     assert sum(len((ROOT / name).read_text().splitlines()) for name in TO_COPY) <= 400
+
+
+def test_the_picture_of_the_house_has_every_package() -> None:
+    """Each on its floor."""
+    guide = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    upper, lower = guide.split("```")[1].split("-----\n")
+    assert {*CAPABILITIES} <= {*upper.split()}
+    assert {each for floor in CORE for each in floor} <= {*lower.split()}
 
 
 def test_each_picture_says_how_much_there_is_to_read() -> None:

@@ -56,4 +56,3 @@ from .pipeline import Pruning as Pruning
 from .pipeline import choose_heads as choose_heads
 from .pipeline import neurons_record as neurons_record
 from .pipeline import prune as prune
-from .together import neurons_sentence as neurons_sentence

@@ -35,10 +35,10 @@ import torch
 from jaxtyping import Float32, Float64, Int64
 from torch import Tensor
 
-from headcount.compaction import feed_forwards, kept_neurons, neurons_gated
+from headcount.compaction import kept_neurons, neurons_gated
 from headcount.core import Head, InputError, KeptNumbers, LayerId, Plan, amount, sorted_by
 from headcount.importance import frozen
-from headcount.models import Loaded, batch_tokens
+from headcount.models import batch_tokens
 from headcount.numbers import percent
 from headcount.pruning.budget import pruned_heads
 from headcount.pruning.context import PruningContext
@@ -263,23 +263,6 @@ def check_reachable(context: PruningContext, fewest: Plan, savings: Savings, bud
             f"{percent(max(0.0, least), 1)} of the dense model, more than {percent(budget, 1)}. "
             "Ask for less (--speedup, --size)."
         )
-
-
-def neurons_sentence(loaded: Loaded) -> str:
-    """Which part of a model's weights feed-forward networks are.
-
-    Raises:
-        ModelError: if its neurons can't be pruned.
-    """
-    model = loaded.model
-    fed = feed_forwards(model, loaded.anatomy, loaded.inputs)
-    maps = {path for each in fed for path in (*each.rows, each.output)}
-    num = sum(each.numel() for path in maps for each in model.get_submodule(path).parameters())
-    total = sum(each.numel() for each in model.parameters())
-    return (
-        f"Feed-forward networks, whose neurons are pruned too, are {percent(num / total)} of the "
-        f"file ({num / 1e6:,.1f} M weights)."
-    )
 
 
 def thinned(context: PruningContext, share: float = QUARTER) -> Plan:

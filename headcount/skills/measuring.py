@@ -1,7 +1,7 @@
 """Measuring skills: scores of every head, and what the model can't do without the best ones."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from typing import final
@@ -101,14 +101,9 @@ def skills(
     scores = (needles.score, inferred.score, done.score, *patterns)
     measured = (asked.hay.noted, needles, inferred, done)
     more = OwnSkills.of(options, SKILLS, own)
-    copying, both = patterns[0], (patterns[0], needles.score, inferred.score)
-    beside = [
-        *((each, both) for each in (needles.asked, *inferred.asked)),
-        *((each, (copying,)) for each in done.asked),
-    ]
-    recalls = (*_recalls(loaded, asked.hay, beside, options, progress),)
-    signed = _signed(options, tasks, tokens) | more.signed
-    signed = signature(loaded, texts.sha256(), **signed)
+    kinds = _kinds(patterns[0], needles, inferred, done)
+    recalls = (*_recalls(loaded, asked.hay, kinds, options, progress),)
+    signed = signature(loaded, texts.sha256(), **_signed(options, tasks, tokens), **more.signed)
     others, failed = more.scores(loaded, texts, options.seed)  # last: may change the model
     record = SkillsRecord(
         signature=signed,
@@ -126,20 +121,30 @@ def skills(
     return Skills(record, (*rows,), recalls, *found, (*extra,))
 
 
+def _kinds(
+    copying: Score, needles: "Found", inferred: Inferred, done: "FewShot"
+) -> Iterator[tuple[Asked, list[Score]]]:
+    """Cases of each kind, with the scores beside their own."""
+    both = (copying, needles.score, inferred.score)
+    for each in (needles.asked, *inferred.asked):
+        yield each, [one for one in both if one is not each.score]
+    for each in done.asked:
+        yield each, [copying]
+
+
 def _recalls(
     loaded: Loaded,
     hay: Hay,
-    beside: Sequence[tuple[Asked, Sequence[Score]]],
+    kinds: Iterable[tuple[Asked, Sequence[Score]]],
     options: SkillOptions,
     progress: Progress,
 ) -> Iterator[RecallRow]:
     """How much each kind of prompt needs its best heads, beside those of other scores."""
     windows_BT = hay.windows(min(options.lengths), WINDOWS)
     means = mean_outputs(loaded, windows_BT) if "mean" in options.replace else None
-    for each, scores in beside:
-        others = [one for one in scores if one is not each.score]
-        removals = Removals(loaded, each, others, options, means, (num_best(loaded),))
-        yield from removals.rows(partial(progress, f"{each.name} without heads"))
+    for asked, others in kinds:
+        removals = Removals(loaded, asked, others, options, means, (num_best(loaded),))
+        yield from removals.rows(partial(progress, f"{asked.name} without heads"))
 
 
 def _patterns(loaded: Loaded, tokens: RepeatedTokens, progress: Progress) -> list[Score]:

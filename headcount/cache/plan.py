@@ -24,15 +24,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
-from typing import Literal, NamedTuple, final
+from typing import Annotated, Literal, NamedTuple, final
 
 from headcount.cache.result import ENOUGH_DRAWS
 from headcount.core import (
+    Count,
     Head,
     InputError,
     JsonObject,
     Seed,
     amount,
+    at_least,
     check_choice,
     check_options,
     encoded,
@@ -164,23 +166,23 @@ class CacheOptions:
     """Score that chooses the groups with all tokens: kvpress's estimate of the weight of far
     keys, retrieval of needles, answers to needles in other words, distance of their output, the
     mean rank by retrieval and distance, or chance."""
-    sink: int = SINK
+    sink: Count = SINK
     """Number of first tokens that a streaming group keeps."""
-    recent: int = RECENT
+    recent: Count = RECENT
     """Number of last tokens that it keeps."""
     scored: tuple[int, ...] = (400, 700)
     """Numbers of tokens of the prompts with needles that score retrieval or answers."""
     lengths: tuple[int, ...] = ()
     """Numbers of tokens of the texts with other needles that judge the plan; by default 1000 and
     2000, or half and all of what TEXT and the model allow."""
-    per_length: int = 4
+    per_length: Annotated[int, at_least(2)] = 4
     """Number of texts of each of these lengths; more give narrower intervals, in proportion to the
     time."""
-    needles: int = 10
+    needles: Count = 10
     """Number of needles in each."""
-    sentences: int = 1
+    sentences: Count = 1
     """Number of questions for the next sentence in each."""
-    draws: int = ENOUGH_DRAWS
+    draws: Count = ENOUGH_DRAWS
     """Number of random plans that the plan is compared with. Each takes as long to judge as the
     plan itself; with fewer than 5, no sentence compares it with chance."""
     chat: bool = False
@@ -196,13 +198,6 @@ class CacheOptions:
         check_template(self.chat, self.template)
         check_choice("a score of groups", self.score, ScoreName)
         self._check_budget()
-        for name in ("sink", "recent", "per_length", "needles", "sentences", "draws"):
-            least = 2 if name == "per_length" else 1  # intervals are over texts
-            if (number := getattr(self, name)) < least:
-                raise InputError(
-                    f"Expected {name} of at least {least}, got {number}. Leave it out for the "
-                    "default."
-                )
         if min(self.scored, default=0) < SHORTEST:
             raise InputError(
                 f"Expected numbers of tokens from {SHORTEST} in scored, got "

@@ -64,15 +64,18 @@ Seed = Annotated[int, Constraint("a seed of at least 0", lambda value: value >= 
 def check_options(options: Any) -> None:
     """Check the options in a dataclass by the constraints of their types; None is left out.
 
+    A tuple is checked number by number.
+
     Raises:
         InputError: for a value that a constraint does not allow.
     """
     for field in fields(options):
         value = getattr(options, field.name)
+        given = value if isinstance(value, tuple) else (value,) if value is not None else ()
         for each in getattr(field.type, "__metadata__", ()):
-            if isinstance(each, Constraint) and value is not None and not each.holds(value):
+            if isinstance(each, Constraint) and not all(map(each.holds, given)):
                 expected = each.expected.format(name=field.name)
-                raise InputError(f"Expected {expected}, got {value}.")
+                raise InputError(f"Expected {expected}, got {', '.join(map(str, given))}.")
 
 
 def check_window(length: int | None) -> None:

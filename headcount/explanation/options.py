@@ -57,7 +57,7 @@ class ExplainOptions:
     """Word that may not look at --key; by default the tokens that predict."""
     key: str | None = None
     """Word that --query may not look at; by default the target, wherever the prompt has it."""
-    together: tuple[int, ...] = (1, 3, 5, 10)
+    together: Annotated[tuple[int, ...], at_least(1)] = (1, 3, 5, 10)
     """Numbers of the best heads that are replaced together."""
     reasons: Annotated[int, at_least(0)] = 5
     """Number of best heads for which to trace why they look where they look; 0 for none."""
@@ -80,7 +80,7 @@ class ExplainOptions:
     exact: Annotated[int | None, at_least(0)] = None
     """Number of best heads by the first effect, and by the learned ranking, that are replaced one
     by one to rank them again for circuits; by default 30 for a circuit without --effects."""
-    draws: int = 3
+    draws: Count = 3
     """Number of sets of random heads beside the best ones."""
     seed: Seed = 0
     """Seed of the random heads."""
@@ -132,11 +132,6 @@ class ExplainOptions:
             raise InputError(
                 f"Expected a circuit, outside which heads give something else, got --others "
                 f"{' '.join(self.others)} without one. Add --circuit, or leave --others out."
-            )
-        if min(self.draws, *self.together, 1) < 1:
-            raise InputError(
-                "Expected numbers of heads and of draws of at least 1, got "
-                f"{self.together} and {self.draws}. Leave them out for the defaults."
             )
 
     @property

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, final, get_args
+from typing import Annotated, Literal, final, get_args
 
-from headcount.core import InputError, Seed, check_choice, check_options
+from headcount.core import Count, InputError, Seed, at_least, check_choice, check_options
 from headcount.corpora import check_template
 from headcount.skills.skill import SKILL_CLASSES
 
@@ -36,7 +36,7 @@ class SkillOptions:
     """Numbers of tokens of the texts in which needles are hidden."""
     depths: tuple[float, ...] = (0.1, 0.3, 0.5, 0.7, 0.9)
     """Places of a needle, as shares of its text."""
-    needles: int = 2
+    needles: Count = 2
     """Number of needles of every kind at each length and depth."""
     prompts: int = 20
     """Number of few-shot prompts of every task."""
@@ -44,7 +44,7 @@ class SkillOptions:
     """Folder of .tsv files with more few-shot tasks: a word, a tab and its answer a line."""
     skills: tuple[str, ...] = ()
     """Skills of plug-ins to measure beside ours, by name."""
-    removed: tuple[int, ...] = ()
+    removed: Annotated[tuple[int, ...], at_least(1)] = ()
     """How many of the best heads to remove together; by default 5 % of the heads, and on prompts
     with pictures also three."""
     replace: tuple[Value, ...] = ("mean",)
@@ -56,7 +56,7 @@ class SkillOptions:
     apart: float = 0.0
     """Keep this share of the heads, the best by the other score, when the best by one are removed:
     0.02 as in Yin and Steinhardt (2025); by default heads that are among both are removed."""
-    draws: int = 3
+    draws: Count = 3
     """Number of sets of random other heads to remove for comparison."""
     first: str | None = None
     """Token in front of repeated random tokens; by default what the tokenizer puts in front of a
@@ -106,11 +106,6 @@ class SkillOptions:
             raise InputError(
                 f"Expected at least {FEWEST_AGAIN} needles and prompts that are asked again, one "
                 f"for each half, got {self.again}. Leave --again out for the default."
-            )
-        if min(self.needles, self.draws, *self.removed, 1) < 1:
-            raise InputError(
-                "Expected numbers of needles, removed heads and draws of at least 1, got "
-                f"{self.needles}, {self.removed}, {self.draws}. Leave them out for the defaults."
             )
 
     def check(self, heads: int) -> None:

@@ -35,11 +35,12 @@ class Options:
     dropout: Annotated[float | None, BELOW_1] = None
     share: Annotated[float, FROM_0_TO_1] = 1
     waits: Annotated[int | None, at_least(2, "round")] = 2
+    sizes: Annotated[tuple[int, ...], at_least(1)] = (1, 3)
 
 
 def test_constraints_allow_their_ends() -> None:
     check_options(Options())
-    check_options(Options(dropout=0, waits=None, share=0))
+    check_options(Options(dropout=0, waits=None, share=0, sizes=()))
 
 
 @pytest.mark.parametrize(
@@ -58,6 +59,11 @@ def test_constraints_allow_their_ends() -> None:
 def test_other_values_are_refused(name: str, value: Any, expected: str) -> None:
     with pytest.raises(InputError, match=f"^Expected {expected}, got {value}.$"):
         check_options(Options(**{name: value}))
+
+
+def test_numbers_of_a_tuple_are_checked_one_by_one() -> None:
+    with pytest.raises(InputError, match="^Expected sizes of at least 1, got 3, 0, 2.$"):
+        check_options(Options(sizes=(3, 0, 2)))
 
 
 def declaring() -> list[tuple[str, str]]:

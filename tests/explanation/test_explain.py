@@ -364,7 +364,7 @@ def test_refusals(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=says):
             explain(held, "The old dog", " moon", options=options)
     for wrong, says in [
-        ({"draws": 0}, "numbers of heads and of draws of at least 1"),
+        ({"draws": 0}, "Expected draws of at least 1, got 0"),
         ({"heads": ("7.3",)}, "Expected a head such as"),
         ({"seed": -1}, "seed"),
     ]:

@@ -116,8 +116,8 @@ def test_needles_stand_at_their_depth_and_in_texts_of_one_length(loaded: Loaded)
         ({"prompts": 3}, "at least 4 few-shot prompts of every task, .* got 3"),
         ({"lengths": (50,)}, "at least 100 tokens, got 50"),
         ({"depths": (0.5, 1.5)}, "depths from 0 to 1, got 0.5, 1.5"),
-        ({"needles": 0}, "draws of at least 1, got 0"),
-        ({"removed": (0,)}, "draws of at least 1"),
+        ({"needles": 0}, "needles of at least 1, got 0"),
+        ({"removed": (0,)}, "removed of at least 1, got 0"),
         ({"apart": 0.6}, "from 0 to 0.5 to leave apart, got 0.6"),
     ],
 )

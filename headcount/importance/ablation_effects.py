@@ -35,7 +35,7 @@ from headcount.statistics import Deltas, few_examples, holm, loss_deltas
 from headcount.tap import input_device
 from headcount.tasks import Evaluation, Task, evaluate
 
-OPERATIONS = 7e13
+OPERATIONS = 4e13
 """Multiplications and additions that ablations may take by default: five minutes of two cores."""
 
 LEAST = 16

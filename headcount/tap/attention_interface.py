@@ -59,10 +59,15 @@ def configurations(model: PreTrainedModel) -> list[PreTrainedConfig]:
 
 @final
 class Dispatched:
-    """An attention function of transformers' kind."""
+    """An attention function of transformers' kind.
 
-    def __init__(self, attend: Callable[[Call], Tensor]) -> None:
-        self.attend = attend
+    Args:
+        attend: What gives the heads' outputs.
+        packed: What makes one call of several.
+    """
+
+    def __init__(self, attend: Callable[[Call], Tensor], packed: Packed) -> None:
+        self.attend, self._joined = attend, packed.around(attend)
 
     def __call__(
         self,
@@ -74,7 +79,7 @@ class Dispatched:
         **kwargs: Any,
     ) -> tuple[Tensor, None]:
         """The heads' outputs, without weights."""
-        return self.attend(Call(module, query, key, value, attention_mask, kwargs)), None
+        return self._joined(Call(module, query, key, value, attention_mask, kwargs)), None
 
 
 @contextmanager
@@ -110,7 +115,7 @@ def dispatching(
     own = implementation_of(model)
     names, packed = {base: _Name(base) for base in ("sdpa", "eager")}, Packed(model)
     for base, name in names.items():
-        AttentionInterface.register(name, Dispatched(packed.around(attend)))
+        AttentionInterface.register(name, Dispatched(attend, packed))
         fused_mask = _mask_as_intervals if as_intervals else _explicit_mask
         fused_mask = fused_mask if explicit else sdpa_mask
         AttentionMaskInterface.register(name, eager_mask if base == "eager" else fused_mask)

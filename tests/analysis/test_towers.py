@@ -155,6 +155,12 @@ def test_several_windows_and_pictures_are_one_call_of_a_layer(tmp_path: Path) ->
             nested = tower(**inputs).last_hidden_state
     torch.testing.assert_close(own, stock, atol=1e-5, rtol=1e-4)
     torch.testing.assert_close(nested, stock, atol=1e-5, rtol=1e-4)
+    gates = {layer.layer_id: torch.zeros(2) for layer in anatomy.layers}
+    with torch.no_grad(), Tap(tower, anatomy, gates=gates):
+        gated = tower(**inputs).last_hidden_state
+        with Tap(tower, anatomy):  # gates around it stay
+            torch.testing.assert_close(tower(**inputs).last_hidden_state, gated)
+    assert (gated - stock).abs().max() > 0.01
     for layer, its in enumerate(maps.values()):
         for head in (0, 1):
             expected = towers.whole_map([each[0, head] for each in its], list(range(80)))

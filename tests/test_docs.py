@@ -106,6 +106,13 @@ def test_pages_are_there() -> None:
     ]  # fmt: skip
 
 
+def test_a_release_is_forty_lines_and_contributing_seventy() -> None:
+    """At most; what is not released yet is cut when it is."""
+    _, *releases = re.split(r"^(?=## \[\d)", (ROOT / "CHANGELOG.md").read_text(), flags=re.M)
+    assert len(releases) > 2 and max(len(each.splitlines()) for each in releases) <= 40
+    assert len((ROOT / "CONTRIBUTING.md").read_text().splitlines()) <= 70
+
+
 def test_no_line_of_the_changelog_is_too_long() -> None:
     lines = (ROOT / "CHANGELOG.md").read_text().splitlines()
     assert [line for line in lines if len(line) > 120] == []

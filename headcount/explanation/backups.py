@@ -30,7 +30,7 @@ KEPT = 3
 
 
 def with_backups(found: Explained, singles: Singles, progress: Progress) -> Explained:
-    """With the heads with the largest gains for each best head, by the first replacement.
+    """Add the heads with the largest gains for each best head, by the first replacement.
 
     Raises:
         InputError: without an effect that replaces heads.

@@ -184,7 +184,7 @@ def _explained(
 
 
 def with_written(found: Explained, singles: Singles, progress: Progress) -> Explained:
-    """With what heads write where one prompt's prediction is made, where attribution is exact."""
+    """Add what heads write where one prompt's prediction is made, if attribution is exact."""
     plan, rows = singles.plan, list[WrittenRow]()
     heads = {row.part for row in found.effects if row.effect == "attribution"}
     if len(plan.cases) > 1 or not heads:

@@ -32,7 +32,7 @@ HEADS = 10
 
 
 def with_positions(found: Explained, singles: Singles, progress: Progress) -> Explained:
-    """With a row for each of the best heads, each token, and each effect that replaces outputs.
+    """Add a row for each of the best heads, each token, and each effect that replaces outputs.
 
     Raises:
         InputError: for an encoder-decoder, or targets that need several masks.

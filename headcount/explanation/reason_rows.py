@@ -28,12 +28,12 @@ PAIRED = 6
 
 
 def with_looks(found: Explained, singles: Singles, progress: Progress) -> Explained:
-    """With where the best heads look, and why."""
+    """Add where the best heads look, and why."""
     return looks_of(found, singles.plan, singles.best(singles.plan.options.reasons), progress)
 
 
 def looks_of(found: Explained, plan: Plan, heads: Sequence[Head], progress: Progress) -> Explained:
-    """With where some heads look, and why; nothing where their scores can't be split."""
+    """Add where some heads look, and why; nothing where their scores can't be split."""
     cases, steps = plan.cases if heads else (), partial(progress, "reasons")
     scored_N = [*spread(partial(_of_prompt, plan, heads), cases, "prompts", steps)]
     looks, reasons = [*found.looks], [*found.reasons]

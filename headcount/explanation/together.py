@@ -24,7 +24,7 @@ from headcount.explanation.singles import Singles, chosen
 
 
 def with_joint(found: Explained, singles: Singles, progress: Progress) -> Explained:
-    """With a row for each number of best heads, by each effect of a replacement."""
+    """Add a row for each number of best heads, by each effect of a replacement."""
     plan = singles.plan
     sets = [
         Together(effect, ranking, singles, size)

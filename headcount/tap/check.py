@@ -99,6 +99,8 @@ class Check:
             apart = [difference(*pair) for pair in self._parts(found, likely, anatomy)]
             if max(apart) <= enough:
                 return apart
+        if not self.runs:  # there is nothing to compare with
+            return [0.0]
         return [difference(*pair) for pair in self._parts(found, self.stock, anatomy)]
 
     def is_equal(self, apart: list[float], limit: float, alone: bool) -> bool:

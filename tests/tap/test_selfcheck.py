@@ -428,6 +428,26 @@ def test_a_model_that_reads_a_mask_of_ones_in_its_own_way_is_compared_with_itsel
     assert sum(batches) == 3  # the tapped model, the stock model, gates
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_cache_that_the_stock_model_fails_with_is_not_compared(dtype: torch.dtype) -> None:
+    """What the tapped model makes of it has nothing beside it, so it is left out."""
+    model = tiny.MODELS["llama"]().to(dtype)
+    whole = examine(model)
+
+    def fail(module: nn.Module, args: Any, kwargs: Any) -> None:
+        is_tapped = "_Name" in type(module.config._attn_implementation).__name__
+        if kwargs.get("past_key_values") is not None and not is_tapped:
+            raise ValueError("no cache")
+
+    def shift(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        if kwargs.get("past_key_values") is not None:
+            output.logits.add_(1)
+
+    model.register_forward_pre_hook(fail, with_kwargs=True)
+    model.register_forward_hook(shift, with_kwargs=True)
+    assert examine(model).layers == whole.layers
+
+
 @pytest.mark.parametrize(("name", "num_passes"), [("bert", 7), ("llama", 10), ("t5", 12)])
 def test_a_check_costs_few_passes(name: str, num_passes: int) -> None:
     model, num_seen = tiny.MODELS[name](), 0

@@ -319,8 +319,7 @@ class PruneSettings(Running):
             skills.Hay(loaded, (), chat=True, template=self.asked.template)  # needs a template
         fed = feed_forwards(loaded.model, loaded.anatomy, loaded.inputs) if self.neurons else ()
         check_examples_fit(loaded, train, self.max_tokens)
-        units = Units.of(loaded.anatomy, self.sites or None, self.whole_groups, self.even)
-        roles: Roles = {}
+        units, roles = self.units(loaded), dict[str, list[str]]()
         if self.protect or with_roles:
             known = self.roles, self.progress, self.protect, self.asked
             roles = known_roles(loaded, self.seed, *known)
@@ -335,6 +334,10 @@ class PruneSettings(Running):
             is_even=self.even,
             **how,
         )
+
+    def units(self, loaded: Loaded) -> Units:
+        """What may be pruned, whatever is protected."""
+        return Units.of(loaded.anatomy, self.sites or None, self.whole_groups, self.even)
 
     @property
     def signed_options(self) -> Mapping[str, object]:

@@ -354,10 +354,12 @@ def prune(
         )
     settings, loaded = settings or PruneSettings(), as_loaded(model, None)
     method, compensation = as_method(method), compensation or Compensation()
+    budget = keep if isinstance(keep, BudgetSpec) else BudgetSpec(keep)
+    number_of_heads(budget, settings.units(loaded), loaded.anatomy)  # before roles take their time
     pruned = Pruning(
         settings.context(loaded, splits.train, with_roles=True),
         method,
-        keep if isinstance(keep, BudgetSpec) else BudgetSpec(keep),
+        budget,
         splits.dev,
         splits.test,
         compensation,

@@ -168,3 +168,12 @@ def test_emptied_layers_and_pruned_roles_are_said() -> None:
     assert losses_of(plan, loaded, {}, {})[0] == (
         f"layer dec.1 loses all of its {len(last)} heads. Keep a head of it with --protect"
     )
+
+
+def test_a_budget_that_no_groups_meet_is_refused_before_roles_are_looked_for() -> None:
+    loaded, task = TASKS["causal-llama"]()
+    stages = list[str]()
+    settings = PruneSettings(progress=lambda stage, done, total: stages.append(stage))
+    with pytest.raises(InputError, match="in groups of 3, got 5. The nearest is 6"):
+        prune(loaded, TaskSplits(task, task), "norm", 5, settings=settings)
+    assert stages == []

@@ -274,6 +274,35 @@ def internvl() -> tuple[Any, Any]:
     return hf.InternVLForConditionalGeneration(config), processor
 
 
+def mllama() -> tuple[Any, Any]:
+    """Mllama: one layer looks at pictures alone, which are no tokens beside the text."""
+    tokens = tokenizer()
+    tokens.add_tokens(["<|image|>", "<|begin_of_text|>"], special_tokens=True)
+    ratios = [[rows, columns] for rows in (1, 2) for columns in (1, 2)]
+    vision = hf.models.mllama.MllamaVisionConfig(
+        **{key: each for key, each in SEEN.items() if key != "num_attention_heads"},
+        attention_heads=2,
+        num_global_layers=1,
+        max_num_tiles=4,
+        vision_output_dim=32,
+        intermediate_layers_indices=[0],
+        supported_aspect_ratios=ratios,
+    )
+    text = {key: each for key, each in SIZES.items() if key not in ("head_dim", "vocab_size")}
+    config = hf.MllamaConfig(
+        vision_config=vision,
+        text_config=hf.models.mllama.MllamaTextConfig(
+            **text, vocab_size=len(tokens), cross_attention_layers=[1]
+        ),
+        image_token_index=tokens.convert_tokens_to_ids("<|image|>"),
+    )
+    reader = hf.MllamaImageProcessorPil(size={"height": 16, "width": 16}, max_image_tiles=4)
+    processor = hf.MllamaProcessor(
+        image_processor=reader, tokenizer=tokens, chat_template=template("<|image|>")
+    )
+    return hf.MllamaForConditionalGeneration(config), processor
+
+
 KINDS: dict[str, Callable[[], tuple[Any, Any]]] = {
     "llava": llava,
     "next_llava": next_llava,
@@ -292,7 +321,7 @@ def loaded(kind: str) -> Loaded:
     """A model of random weights with its processor."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        model, processor = KINDS[kind]()
+        model, processor = (KINDS | {"mllama": mllama})[kind]()
     return Loaded(
         tiny.seeded(model).eval(), processor.tokenizer, f"tiny {kind}", processor=processor
     )

@@ -58,6 +58,13 @@ def picture_encoder(loaded: Loaded, values: Mapping[str, Any] | None = None) -> 
             "pictures, got none. Save one: processor.save_pretrained(FOLDER). For a model in "
             "memory, pass headcount.Loaded(model, processor.tokenizer, name, processor=processor)."
         )
+    if "cross_attention_mask" in signature(loaded.model.forward).parameters:
+        raise ModelError(
+            f"Expected a model that puts pictures as tokens beside the text, got {loaded.name} "
+            f"({loaded.config.model_type}), some layers of which look at pictures alone "
+            "(cross-attention). Give texts; with load(name, inputs=processor(...)) its heads can "
+            "be gated and tapped in Python."
+        )
     names = ("image_token_id", "image_token_index")
     found = (getattr(loaded.config, name, None) for name in names)
     number = next((each for each in found if isinstance(each, int)), None)

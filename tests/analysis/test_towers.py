@@ -174,3 +174,14 @@ def test_a_model_without_a_tower_of_pixels_is_refused(tmp_path: Path) -> None:
     loaded.model.model.vision_tower = torch.nn.Identity()
     with pytest.raises(ModelError, match="a vision tower that reads pixels, or patches .*llava"):
         analyze(loaded, Corpus([tiny.picture(tmp_path / "0.png")]))
+
+
+@pytest.mark.filterwarnings("ignore:.*saw no image")
+def test_pictures_that_are_no_tokens_are_refused(tmp_path: Path) -> None:
+    """Mllama with chats and with images alone; texts are read."""
+    loaded, path = tiny.loaded("mllama"), tiny.picture(tmp_path / "0.png")
+    for corpus in (Corpus([tiny.chat(path)]), Corpus([path])):
+        with pytest.raises(ModelError, match=r"pictures as tokens .*mllama.* look at pictures al"):
+            analyze(loaded, corpus)
+    found = analyze(loaded, Corpus(["what is it ?", "the red cat"]), Options(null=False))
+    assert len(found.heads.frame) == 3

@@ -245,7 +245,7 @@ class _Recorder:
             path = self.paths[module]
             if self._returned is None:
                 found = self._project_own(path, given)
-            elif found := _is_view(given, self._returned):
+            elif found := _is_same(given, self._returned):
                 self.calls[-1] = replace(self.calls[-1], output=path)
             self._returned = None
             if found and self._given and _is_view(self._given[-1], given):
@@ -370,6 +370,13 @@ def _is_view(one: Tensor | None, other: Tensor) -> bool:
     if one is None:
         return False
     return one.data_ptr() == other.data_ptr() and one.numel() == other.numel()
+
+
+def _is_same(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors are the same numbers, in memory or copied."""
+    if one.numel() != other.numel():
+        return False
+    return _is_view(one, other) or one.flatten().equal(other.flatten())
 
 
 def _is_causal_mask(mask: Tensor | None, num_queries: int) -> bool:

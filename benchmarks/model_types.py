@@ -179,15 +179,18 @@ def _check_plain(ours: Loaded, folder: Path) -> None:
     """Check that transformers alone loads what headcount loads from a folder."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     name = type(ours.model).__name__
-    known = [auto for auto, place in config["auto_map"].items() if place.endswith(f".{name}")]
-    auto = getattr(transformers, known[-1])
-    plain = auto.from_pretrained(folder, trust_remote_code=True).eval()
-    # transformers would make this class for every later model of the type
-    auto._model_mapping._extra_content.pop(type(plain.config), None)
+    if "auto_map" in config:
+        known = [auto for auto, place in config["auto_map"].items() if place.endswith(f".{name}")]
+        auto = getattr(transformers, known[-1])
+        plain, by = auto.from_pretrained(folder, trust_remote_code=True).eval(), known[-1]
+        # transformers would make this class for every later model of the type
+        auto._model_mapping._extra_content.pop(type(plain.config), None)
+    else:  # a configuration of transformers says all
+        plain, by = type(ours.model).from_pretrained(folder).eval(), name
     for where, run in sample_runs(ours.model, ours.inputs).items():
         with torch.no_grad(), suppress(*ERRORS if run.cached else ()):
             if (apart := difference(run.outputs(plain), run.outputs(ours.model))) > 1e-5:
-                raise ValueError(f"loaded by {known[-1]} it differs by {apart:.2g} {where}")
+                raise ValueError(f"loaded by {by} it differs by {apart:.2g} {where}")
 
 
 def _half(anatomy: Anatomy) -> Plan:

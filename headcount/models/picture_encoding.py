@@ -85,9 +85,10 @@ def picture_processor(
     if not reads_pictures(model):
         return None
     try:
-        found = AutoProcessor.from_pretrained(name, backend="pil", **options)
-    except ImportError:  # videos need torchvision
-        found = _without_videos(name, options)
+        try:
+            found = AutoProcessor.from_pretrained(name, backend="pil", **options)
+        except ImportError:  # videos need torchvision
+            found = _without_videos(name, options)
     except Exception as error:  # damaged files raise errors of many kinds
         files = (f"{options['subfolder']}/{each}".removeprefix("/") for each in PROCESSOR_CONFIGS)
         if any(is_saved(str(name), file) for file in files):

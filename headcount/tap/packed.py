@@ -97,11 +97,14 @@ class Packed:
     def _join(
         self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        if NAME in kwargs:
-            self._ends[module], whole = _joined(kwargs[NAME])
-            return args, kwargs | {NAME: whole}
         place = [*signature(module.forward).parameters].index(NAME)
-        self._ends[module], whole = _joined(args[place])
+        ends = kwargs.get(NAME, args[place] if place < len(args) else None)
+        if not isinstance(ends, Tensor):  # one sequence
+            return args, kwargs
+        self._ends[module] = tuple(ends.tolist())
+        whole = torch.stack([ends[0], ends[-1]])
+        if NAME in kwargs:
+            return args, kwargs | {NAME: whole}
         return (*args[:place], whole, *args[place + 1 :]), kwargs
 
     def _masked(
@@ -134,11 +137,6 @@ class Packed:
         first = [end for end in ends if end <= length]
         output_BNHD = attend(self._masked(replace(call, **parts), first, place_N))
         return output_BNHD[:, place_N.argsort()].flatten(0, 1)[None]
-
-
-def _joined(ends: Tensor) -> tuple[tuple[int, ...], Tensor]:
-    """Where sequences begin and end, and the same of one sequence."""
-    return tuple(ends.tolist()), torch.stack([ends[0], ends[-1]])
 
 
 def _mask(

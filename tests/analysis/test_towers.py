@@ -136,6 +136,10 @@ def test_several_windows_and_pictures_are_one_call_of_a_layer(tmp_path: Path) ->
     tower: Any = next(each for each in loaded.model.modules() if "VisionT" in type(each).__name__)
     anatomy = examine(tower)
     assert [layer.module for layer in anatomy.layers] == ["blocks.0.attn", "blocks.1.attn"]
+    assert [layer.output for layer in anatomy.layers] == [
+        "blocks.0.attn.proj",
+        "blocks.1.attn.proj",
+    ]
     grids = torch.tensor([[1, 8, 6], [1, 4, 8]])
     pixels = torch.randn(80, 3 * 2 * 16, generator=torch.Generator().manual_seed(0))
     inputs = {"hidden_states": pixels, "grid_thw": grids}

@@ -96,13 +96,15 @@ function showHead(head = looking.head) {
   document.dispatchEvent(new CustomEvent("head", { detail: head }));
 }
 
-/** Where words look in the picture beside the text, if there is one; the word that was pressed stays chosen. */
+/** Where words look in the picture beside the text, if there is one: the word that was pressed, or where a
+ * prediction is explained, or the word that looks at the picture most. */
 function overPicture(head) {
   const [short, layer, index] = head.split(".");
   const picture = looking.attention.picture;
   if (picture?.site !== short) return [];
   const last = picture.words.length - 1;
-  return [drawPlaces({ ...picture, ...picture.maps[layer][index], first: Math.min(looking.word ?? last, last), chosen: (word) => { looking.word = word; } })];
+  const first = looking.word === undefined ? (data.explained ? last : undefined) : Math.min(looking.word, last);
+  return [drawPlaces({ ...picture, ...picture.maps[layer][index], first, chosen: (word) => { looking.word = word; } })];
 }
 
 /** Frame every map by the root of its head's number, blue above 0 and orange below; null takes the frames away. */

@@ -1,15 +1,16 @@
-"""A small model of pictures and words that does its task: shapes, and questions about them.
+"""A small model of pictures and words that does its task: shapes and a digit, and questions.
 
 No package ships a trained vision-language model that is small enough for tests of what heads mean,
-so this makes one, with its processor and data, in about 20 minutes of one core: a SigLIP tower of
+so this makes one, with its processor and data, in about 40 minutes of one core: a SigLIP tower of
 four layers over 6 x 6 patches, and a Llama of four layers in LLaVA's frame.
 
     python benchmarks/shapes_and_words.py FOLDER
 
 writes FOLDER/model, which `headcount.load` reads; FOLDER/captions.jsonl, chats about pictures; and
-FOLDER/color.jsonl, FOLDER/place.jsonl and FOLDER/count.jsonl, questions with their answers. Each
-shape that a caption or a question names is linked to its box. At the end it prints how many it
-answers rightly.
+FOLDER/color.jsonl, FOLDER/place.jsonl, FOLDER/count.jsonl and FOLDER/digit.jsonl, questions with
+their answers. Each shape or digit that a caption or a question names is linked to its box.
+FOLDER/choices.jsonl holds the questions with all answers that they can have. At the end it prints
+how many it answers rightly, with a 95 % interval.
 """
 
 import json
@@ -39,8 +40,30 @@ COLORS = {
 SHAPES = ("circle", "square", "triangle", "cross", "ring")
 ROWS, COLUMNS = ("top", "middle", "bottom"), ("left", "center", "right")
 NUMBERS = ("one", "two", "three", "four")
-WORDS = (*COLORS, *SHAPES, *ROWS, *COLUMNS, *NUMBERS)
-WORDS += ("describe", "what", "color", "is", "the", "where", "how", "many", "shapes", "?", ",", ".")
+DIGITS = {
+    "0": "111 101 101 101 111",
+    "1": "010 110 010 010 111",
+    "2": "111 001 111 100 111",
+    "3": "111 001 111 001 111",
+    "4": "101 101 111 001 001",
+    "5": "111 100 111 001 111",
+    "6": "111 100 111 101 111",
+    "7": "111 001 010 010 010",
+    "8": "111 101 111 101 111",
+    "9": "111 101 111 001 111",
+}
+"""Rows of the squares of which digits are made, each `DOT` pixels wide."""
+DOT = 3
+CHOICES = {
+    "color": [*COLORS],
+    "place": [f"{row} {column}" for row in ROWS for column in COLUMNS],
+    "count": [*NUMBERS],
+    "digit": [*DIGITS],
+}
+"""Answers that questions of a kind can have."""
+WORDS = (*COLORS, *SHAPES, *ROWS, *COLUMNS, *NUMBERS, *DIGITS)
+WORDS += ("describe", "what", "color", "is", "the", "where", "how", "many", "shapes", "digit")
+WORDS += ("?", ",", ".")
 SPECIAL = ("<pad>", "<s>", "</s>", "<unk>", "<image>", "<user>", "<assistant>")
 STEPS, BATCH, RATE = 4000, 64, 2e-3
 TEMPLATE = (
@@ -51,6 +74,10 @@ TEMPLATE = (
     "{% endfor %}{% endif %}{% if message['role'] == 'assistant' %}</s>{% endif %}{% endfor %}"
     "{% if add_generation_prompt %}<assistant>{% endif %}"
 )
+
+
+Named = tuple[str, tuple[int, int, int, int]]
+"""What a question names, and where it is."""
 
 
 @dataclass(frozen=True)
@@ -70,12 +97,23 @@ class Shape:
         return f"{ROWS[self.row]} {COLUMNS[self.column]}"
 
 
-def scene(rng: random.Random) -> tuple[Image.Image, list[Shape]]:
-    """A picture of one to four shapes that differ in kind and place, in an order that is drawn."""
+@dataclass(frozen=True)
+class Scene:
+    """What a picture shows."""
+
+    shapes: list[Shape]
+    digit: str
+    box: tuple[int, int, int, int]
+    """Left, top, right and bottom of the digit, in pixels."""
+
+
+def scene(rng: random.Random) -> tuple[Image.Image, Scene]:
+    """A picture of one to four shapes that differ in kind and place, and of a white digit."""
     image = Image.new("RGB", (SIDE, SIDE), tuple(rng.randrange(0, 40) for _ in range(3)))
     draw, shapes = ImageDraw.Draw(image), list[Shape]()
     number = rng.randint(1, len(NUMBERS))
-    for name, cell in zip(rng.sample(SHAPES, number), rng.sample(range(9), number), strict=True):
+    *cells, last = rng.sample(range(9), number + 1)
+    for name, cell in zip(rng.sample(SHAPES, number), cells, strict=True):
         row, column = divmod(cell, 3)
         size = rng.randint(11, 14)
         left, top = (CELL * at + rng.randint(0, CELL - size - 1) for at in (column, row))
@@ -83,7 +121,18 @@ def scene(rng: random.Random) -> tuple[Image.Image, list[Shape]]:
         color = rng.choice([*COLORS])
         _draw(draw, name, box, tuple(each + rng.randint(-15, 15) for each in COLORS[color]))
         shapes.append(Shape(name, color, row, column, box))
-    return image, shapes
+    digit = rng.choice([*DIGITS])
+    left, top = CELL * (last % 3) + rng.randint(2, 5), CELL * (last // 3) + rng.randint(0, 1)
+    return image, Scene(shapes, digit, _draw_digit(draw, digit, left, top))
+
+
+def _draw_digit(draw: Any, digit: str, left: int, top: int) -> tuple[int, int, int, int]:
+    for y, row in enumerate(DIGITS[digit].split()):
+        for x, dot in enumerate(row):
+            if dot == "1":
+                at = left + DOT * x, top + DOT * y
+                draw.rectangle((*at, at[0] + DOT - 1, at[1] + DOT - 1), fill=(245, 245, 245))
+    return left, top, left + 3 * DOT, top + 5 * DOT
 
 
 def _draw(draw: Any, name: str, box: tuple[int, int, int, int], fill: tuple[int, ...]) -> None:
@@ -103,17 +152,18 @@ def _draw(draw: Any, name: str, box: tuple[int, int, int, int], fill: tuple[int,
 
 
 def caption(shapes: list[Shape]) -> str:
-    """What is in a picture."""
+    """What is in a picture, without its digit."""
     return " , ".join(f"{each.name} {each.color} {each.place}" for each in shapes) + " ."
 
 
-def questions(shapes: list[Shape], rng: random.Random) -> dict[str, tuple[str, str, list[Shape]]]:
-    """A question of each kind about a picture, its answer, and the shapes that it names."""
-    one, two = rng.choice(shapes), rng.choice(shapes)
+def questions(shown: Scene, rng: random.Random) -> dict[str, tuple[str, str, list[Named]]]:
+    """A question of each kind about a picture, its answer, and what it names, with its box."""
+    one, two = rng.choice(shown.shapes), rng.choice(shown.shapes)
     return {
-        "color": (f"what color is the {one.name} ?", one.color, [one]),
-        "place": (f"where is the {two.name} ?", two.place, [two]),
-        "count": ("how many shapes ?", NUMBERS[len(shapes) - 1], []),
+        "color": (f"what color is the {one.name} ?", one.color, [(one.name, one.box)]),
+        "place": (f"where is the {two.name} ?", two.place, [(two.name, two.box)]),
+        "count": ("how many shapes ?", NUMBERS[len(shown.shapes) - 1], []),
+        "digit": ("what is the digit ?", shown.digit, [("digit", shown.box)]),
     }
 
 
@@ -180,12 +230,14 @@ def model() -> Any:
 
 def example(rng: random.Random, ids: dict[str, int]) -> tuple[Image.Image, list[int], list[bool]]:
     """A picture, the tokens of a chat about it, and which of them are to be predicted."""
-    image, shapes = scene(rng)
-    found = [pair[:2] for pair in questions(shapes, rng).values()]
-    found.append(("describe", caption(shapes)))
+    image, shown = scene(rng)
+    found = [pair[:2] for pair in questions(shown, rng).values()]
     rng.shuffle(found)
+    found = found[: rng.randint(1, 4)]
+    if rng.random() < 0.5:  # last, since it answers most questions
+        found.append(("describe", caption(shown.shapes)))
     tokens, said = ["<s>"], [False]
-    for number, (question, answer) in enumerate(found[: rng.randint(1, 3)]):
+    for number, (question, answer) in enumerate(found):
         asked = ["<user>", *(["<image>"] * (SIDE // PATCH) ** 2 if number == 0 else [])]
         asked += [*question.split(), "<assistant>"]
         answered = [*answer.split(), "</s>"]
@@ -209,8 +261,8 @@ def batch(rng: random.Random, reader: Any, ids: dict[str, int]) -> dict[str, Ten
     return dict(zip(names, (ids_BN, is_token_BN, pixels, labels_BN), strict=True))
 
 
-def train(net: Any, reader: Any, steps: int) -> None:
-    """Train a model on new pictures in every step."""
+def train(net: Any, reader: Any, folder: Path, steps: int) -> None:
+    """Train a model on new pictures in every step, and save it now and then."""
     ids, rng = reader.tokenizer.get_vocab(), random.Random(0)
     optimizer = torch.optim.AdamW(net.parameters(), lr=RATE, weight_decay=0.01)
     rate = torch.optim.lr_scheduler.LambdaLR(
@@ -228,6 +280,14 @@ def train(net: Any, reader: Any, steps: int) -> None:
         if step % 100 == 0:
             spent = time.perf_counter() - start
             print(f"step {step}: loss {loss.item():.3f}, {spent:.0f} s", flush=True)
+        if step % 500 == 0:
+            save(net, reader, folder)
+
+
+def save(net: Any, reader: Any, folder: Path) -> None:
+    """Save a model and its processor."""
+    net.save_pretrained(folder / "model")
+    reader.save_pretrained(folder / "model")
 
 
 def chat(image: str, question: str, answer: str) -> list[dict[str, Any]]:
@@ -241,22 +301,26 @@ def write(folder: Path, number: int, seed: int = 1) -> None:
     rng, rows = random.Random(seed), dict[str, list[dict[str, Any]]]()
     (folder / "pictures").mkdir(parents=True, exist_ok=True)
     for n in range(number):
-        image, shapes = scene(rng)
+        image, shown = scene(rng)
         name = f"pictures/{n:04}.png"
         image.save(folder / name)
-        told = ("describe", caption(shapes), shapes)
-        for kind, (question, answer, named) in {"captions": told, **questions(shapes, rng)}.items():
-            links = [{"name": "place", "phrase": one.name, "boxes": [one.box]} for one in named]
+        named = [(each.name, each.box) for each in shown.shapes]
+        told = {"captions": ("describe", caption(shown.shapes), named)}
+        for kind, (question, answer, named) in {**told, **questions(shown, rng)}.items():
+            links = [{"name": "place", "phrase": one, "boxes": [box]} for one, box in named]
             row = {"messages": chat(name, question, answer)} | ({"links": links} if named else {})
             rows.setdefault(kind, []).append(row)
+            if kind in CHOICES:
+                asked = {"image": name, "prompt": question, "choices": CHOICES[kind]}
+                rows.setdefault("choices", []).append(asked | {"answer": answer})
     for kind, its in rows.items():
         lines = (json.dumps(row) + "\n" for row in its)
         (folder / f"{kind}.jsonl").write_text("".join(lines), encoding="utf-8")
 
 
 @torch.inference_mode()
-def right(net: Any, reader: Any, file: Path) -> float:
-    """Share of answers of which every token is the likeliest one."""
+def right(net: Any, reader: Any, file: Path) -> tuple[int, int]:
+    """Number of answers of which every token is the likeliest one, and of all."""
     rows, hits = file.read_text(encoding="utf-8").splitlines(), 0
     for line in rows:
         user, answer = json.loads(line)["messages"]
@@ -266,19 +330,28 @@ def right(net: Any, reader: Any, file: Path) -> float:
         length = len(answer["content"].split())
         guess = net(**inputs).logits[0, -length - 1 : -1].argmax(-1)
         hits += guess.equal(inputs["input_ids"][0, -length:])
-    return hits / len(rows)
+    return hits, len(rows)
+
+
+def interval(hits: int, number: int) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share."""
+    share, square = hits / number, 1.96**2
+    middle = share + square / (2 * number)
+    half = 1.96 * math.sqrt(share * (1 - share) / number + square / (4 * number**2))
+    return (middle - half) / (1 + square / number), (middle + half) / (1 + square / number)
 
 
 def main(folder: Path, steps: int = STEPS) -> None:
     """Train, save, and write data and how well it does."""
     torch.manual_seed(0)
     net, reader = model(), processor()
-    train(net, reader, steps)
-    net.eval().save_pretrained(folder / "model")
-    reader.save_pretrained(folder / "model")
     write(folder, 400)
-    for kind in ("color", "place", "count"):
-        print(f"{kind}: {right(net, reader, folder / f'{kind}.jsonl'):.1%} right")
+    train(net, reader, folder, steps)
+    save(net.eval(), reader, folder)
+    for kind in ("color", "place", "count", "digit"):
+        hits, number = right(net, reader, folder / f"{kind}.jsonl")
+        low, high = interval(hits, number)
+        print(f"{kind}: {hits / number:.1%} right ({low:.1%} to {high:.1%}, {number} questions)")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headcount.capabilities import CAPABILITIES as COMMANDS
-from headcount.core import capabilities
+from headcount.core import capabilities, with_variants
 from tests.importing import MODULES, ROOT, TESTS, imported, needed, package
 from tests.test_layers import ALLOWED, CAPABILITIES, CORE, OLD
 
@@ -33,6 +33,15 @@ def test_no_other_manifest_names_a_capability(name: str) -> None:
         places = (its.command, its.result, its.document, its.page)
         named = {package(each) for each in (*places, *(s.document for s in its.sections)) if each}
         assert home == name or name not in named or home in gone_with(name), its.name
+
+
+def test_every_manifest_names_its_page_and_the_list_of_commands_leads_there() -> None:
+    listed = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    for its in with_variants():
+        page = (ROOT / "docs" / f"{its.docs}.md").read_text(encoding="utf-8")
+        assert f"headcount {its.name}" in page, its.name
+        link = rf"^\| \[`headcount {its.name}\b[^`]*`\]\({its.docs}\.md\)"
+        assert its.docs == "commands" or re.search(link, listed, re.M), its.name
 
 
 WHOLE = {"testing", "truth"}

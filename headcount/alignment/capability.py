@@ -6,6 +6,7 @@ ALIGN = Capability(
     name="align",
     group="Look at what heads do",
     sentence="Measure how well heads link words to translations or sound.",
+    docs="alignment",
     command="headcount.alignment.command:Align",
     result="headcount.alignment.result:Alignment",
     document="headcount.alignment.document:alignment_document",

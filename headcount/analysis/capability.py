@@ -6,6 +6,7 @@ ANALYZE = Capability(
     name="analyze",
     group="Look at what heads do",
     sentence="Measure what every head does on a corpus; write a report.",
+    docs="tour",
     command="headcount.analysis.command:Analyze",
     result="headcount.results.analysis:Analysis",
     notes="headcount.analysis.methods_section:cited_notes",

@@ -45,6 +45,8 @@ from headcount.models import (
     file_of,
     modelling_text,
     sentence_modules,
+    shards,
+    tensors_in,
     transformer_folder,
 )
 from headcount.tap import is_spread, weights_of
@@ -125,8 +127,8 @@ def _weights_file(name: str, file: str) -> Path | None:
         return found
     if (index := _present(name, f"{file}.index.json")) is None:
         return None
-    shards = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
-    return _present(name, f"{file.rpartition('/')[0]}/{min(shards)}".removeprefix("/"))
+    first = min(shards(index))
+    return _present(name, f"{file.rpartition('/')[0]}/{first}".removeprefix("/"))
 
 
 def _present(name: str, file: str) -> Path | None:
@@ -146,10 +148,8 @@ def _format_of(weights: Path) -> torch.dtype | None:
         for tensor in state.values():
             sizes[tensor.dtype] += tensor.numel()
     else:
-        with weights.open("rb") as file:
-            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-        for name, each in header.items():
-            if name != "__metadata__" and each["dtype"] in FORMATS:
+        for each in tensors_in(weights).values():
+            if each["dtype"] in FORMATS:
                 start, end = each["data_offsets"]
                 dtype = FORMATS[each["dtype"]]
                 sizes[dtype] += (end - start) // dtype.itemsize

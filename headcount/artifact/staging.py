@@ -1,6 +1,5 @@
 """Staging: a folder is written completely or not at all."""
 
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -32,6 +31,7 @@ from headcount.core import (
     remove_state,
     write_json,
 )
+from headcount.models import plan_in
 from headcount.results import FinetuneRecord
 
 Format = Literal["onnx", "gguf", "torch-export"]
@@ -39,13 +39,6 @@ Format = Literal["onnx", "gguf", "torch-export"]
 
 REPLACES = "replaces the model in its folder"
 """Second line in the mark of a state: the run may replace a model, also once it is resumed."""
-
-
-def _is_compact(folder: Path) -> bool:
-    try:
-        return "head_plan" in json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, TypeError):
-        return False
 
 
 @final
@@ -74,7 +67,7 @@ EARLIER = (
 )
 """Patterns of the files in folders from before they had a list."""
 
-COMPACT = Kind("a compact model", _is_compact)
+COMPACT = Kind("a compact model", lambda folder: plan_in(folder) is not None)
 FINETUNED = Kind("a fine-tuned model", lambda folder: (folder / FinetuneRecord.FILE).exists())
 
 

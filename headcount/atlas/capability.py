@@ -6,5 +6,6 @@ ATLAS = Capability(
     name="atlas",
     group="More",
     sentence="Put the heads of several runs on one site that can be searched.",
+    docs="gallery",
     command="headcount.atlas.command:AtlasCommand",
 )

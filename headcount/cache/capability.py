@@ -6,6 +6,7 @@ CACHE = Capability(
     name="cache",
     group="Make the cache or the model smaller",
     sentence="Choose which key/value groups keep few tokens, and judge the plan.",
+    docs="cache",
     command="headcount.cache.command:CacheCommand",
     result="headcount.cache.result:PlannedCache",
     document="headcount.cache.document:cache_document",

@@ -6,6 +6,7 @@ CLUSTER = Capability(
     name="cluster",
     group="Look at what heads do",
     sentence="Group heads that look at the same places.",
+    docs="clusters",
     command="headcount.clusters.command:Cluster",
     result="headcount.clusters.result:Clusters",
     document="headcount.clusters.document:clusters_document",

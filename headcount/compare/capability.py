@@ -6,5 +6,6 @@ COMPARE = Capability(
     name="compare",
     group="More",
     sentence="Compare two runs on one page.",
+    docs="matching",
     command="headcount.compare.command:Compare",
 )

@@ -75,6 +75,7 @@ from .files import flush as flush
 from .files import inside as inside
 from .files import make_folder as make_folder
 from .files import name_of as name_of
+from .files import parquet as parquet
 from .files import parse_json as parse_json
 from .files import put as put
 from .files import read_json as read_json

@@ -56,6 +56,8 @@ class Capability:
     """What `headcount --help` lists the command under."""
     sentence: str
     """What the command does, in a sentence of help."""
+    docs: str = ""
+    """Page about it in the folder `docs`, without its ending; empty for a plug-in's."""
     command: str
     """Place of the command's class."""
     result: str = ""

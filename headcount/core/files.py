@@ -284,6 +284,13 @@ def read_json(file: Path, what: str, advice: str) -> Any:
         return parse_json(file.read_text(encoding="utf-8"))
 
 
+def parquet(file: Path) -> Any:
+    """The table in one Parquet file, as pyarrow has it; never a folder of tables."""
+    import pyarrow.parquet as pq  # only here: files are named and claimed without
+
+    return pq.ParquetFile(file).read()
+
+
 DATA = Path(str(resources.files("headcount") / "data"))
 """The folder of the models and data sets that come with the package."""
 SAMPLE = DATA / "sample.conllu"

@@ -10,7 +10,7 @@ from unicodedata import normalize
 import numpy as np
 
 from headcount.core.errors import InputError
-from headcount.core.files import write_atomically, write_text
+from headcount.core.files import parquet, write_atomically, write_text
 from headcount.core.wording import amount, visible
 
 if TYPE_CHECKING:
@@ -206,10 +206,8 @@ class HeadTable:
 
     @classmethod
     def read(cls, path: Path) -> "HeadTable":
-        """The table in a `heads.parquet`."""
-        import pandas as pd
-
-        return cls(pd.read_parquet(path))
+        """The table in a file as it is: to hash it, or to copy it; `read_table` checks it, too."""
+        return cls(parquet(path).to_pandas())
 
     def write(self, path: Path) -> None:
         """Write as Parquet, completely or not at all; the CSV of an earlier table is replaced."""

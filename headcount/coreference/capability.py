@@ -6,6 +6,7 @@ COREFERENCE = Capability(
     name="coreference",
     group="Look at what heads do",
     sentence="Measure how often heads point from a mention at its antecedent.",
+    docs="coreference",
     command="headcount.coreference.command:Coreference",
     result="headcount.coreference.result:Coreference",
     document="headcount.coreference.document:coreference_document",

@@ -6,6 +6,7 @@ EXPLAIN = Capability(
     name="explain",
     group="Explain a prediction or a skill",
     sentence="Measure by how much every head raises what a model predicts.",
+    docs="explain",
     command="headcount.explanation.command:Explain",
     result="headcount.explanation.result:Explained",
     document="headcount.explanation.document:explanation_document",

@@ -46,7 +46,10 @@ from .memory import states_bytes as states_bytes
 from .model_files import NotLookedUpError as NotLookedUpError
 from .model_files import file_of as file_of
 from .model_files import place_of as place_of
+from .model_files import plan_in as plan_in
 from .model_files import reads_sound as reads_sound
+from .model_files import shards as shards
+from .model_files import tensors_in as tensors_in
 from .options import DeviceOptions as DeviceOptions
 from .options import LoadOptions as LoadOptions
 from .options import TrustOptions as TrustOptions

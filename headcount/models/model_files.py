@@ -1,6 +1,9 @@
 """Files of a model besides those that transformers reads, in its folder or on the hub."""
 
+import json
+import struct
 from pathlib import Path
+from typing import Any
 
 from huggingface_hub import _CACHED_NO_EXIST, hf_hub_download, try_to_load_from_cache
 from huggingface_hub.errors import (
@@ -119,11 +122,42 @@ def check_files(folder: Path) -> None:
         check_inside(folder, path)
         check_is_no_pipe(path)
     for index in folder.glob("*.index.json"):
-        what, advice = "the weight files by the names of weights", "Copy the model again."
-        with reading(index, what, advice):
-            names = set(read_json(index, what, advice)["weight_map"].values())
-            for name in names:
-                inside(folder, name)
+        for name in shards(index):
+            inside(folder, name)
+
+
+def shards(index: Path) -> set[str]:
+    """The names of the files that an index of weights names.
+
+    Raises:
+        InputError: if the index can't be read.
+    """
+    what, advice = "the weight files by the names of weights", "Copy the model again."
+    with reading(index, what, advice):
+        return set(read_json(index, what, advice)["weight_map"].values())
+
+
+def tensors_in(file: Path) -> dict[str, dict[str, Any]]:
+    """The tensors in a safetensors file: shape, format and place of each, by its name.
+
+    Raises:
+        InputError: if the file can't be read.
+    """
+    with reading(file, "weights", "Copy the model again."), file.open("rb") as opened:
+        length = struct.unpack("<Q", opened.read(8))[0]
+        if length > file.stat().st_size:
+            raise ValueError("the file is truncated")
+        found = json.loads(opened.read(length))
+        found.pop("__metadata__", None)
+        return found
+
+
+def plan_in(folder: Path) -> Any:
+    """The `head_plan` in the configuration in a folder; None if no compact model is there."""
+    try:
+        return json.loads((folder / "config.json").read_text(encoding="utf-8"))["head_plan"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def check_is_name(name: object) -> None:

@@ -18,7 +18,6 @@ note: its fields name heads of the dense model.
 
 import json
 import re
-import struct
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -29,9 +28,9 @@ from typing import Any, final
 import torch
 from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
 
-from headcount.core import Head, Heads, InputError, ModelError, Plan, amount, read_json, reading
+from headcount.core import Head, Heads, InputError, ModelError, Plan, amount, read_json
 from headcount.models.compact_checkpoint import is_compact
-from headcount.models.model_files import place_of
+from headcount.models.model_files import place_of, tensors_in
 from headcount.models.sentence_transformer import transformer_folder
 from headcount.tap import positions_of
 
@@ -200,13 +199,7 @@ def _model_types(value: Any) -> Iterator[str]:
 
 def _shapes(file: Path) -> dict[str, tuple[int, ...]]:
     """The shapes of a file's tensors, from its header."""
-    with reading(file, "weights", "Copy the model again."), file.open("rb") as opened:
-        length = struct.unpack("<Q", opened.read(8))[0]
-        if length > file.stat().st_size:
-            raise ValueError("the file is truncated")
-        header = json.loads(opened.read(length))
-        header.pop("__metadata__", None)
-        return {name: tuple(each["shape"]) for name, each in header.items()}
+    return {name: tuple(each["shape"]) for name, each in tensors_in(file).items()}
 
 
 def _kind(value: Any) -> str:

@@ -6,6 +6,7 @@ PROBE = Capability(
     name="probe",
     group="Look at what heads do",
     sentence="Train probes of trees on attention and hidden states.",
+    docs="probes",
     command="headcount.probing.command:Probe",
     result="headcount.probing.result:Probed",
     document="headcount.probing.document:probes_document",

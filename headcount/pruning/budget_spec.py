@@ -7,9 +7,9 @@ import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf, isfinite
-from typing import SupportsIndex, final
+from typing import Annotated, SupportsIndex, final
 
-from headcount.core import InputError
+from headcount.core import Constraint, InputError, check_options
 from headcount.numbers import part, percent
 from headcount.speed import Options
 
@@ -33,6 +33,9 @@ OPTIONS = {
 COUNTS = ("keep", "share", "cache")
 """Kinds of budget that name a number of heads."""
 
+_SHARE = Constraint("a share of the cache above 0 and up to 1", lambda value: 0 < value <= 1)
+_LATENCY = Constraint("a finite latency above 0 ms", lambda value: 0 < value < inf)
+_SPEEDUP = Constraint("a finite speedup above 1", lambda value: 1 < value < inf)
 
 TIMING = Options(batch=(8,), length=(), modes=("forward",), rounds=6)
 """The case in which a pruned model is timed: one forward pass, as long as the data are."""
@@ -58,14 +61,14 @@ class BudgetSpec:
     """Number of heads to keep."""
     share: float | None = None
     """Share of the prunable heads to keep."""
-    cache: float | None = None
+    cache: Annotated[float | None, _SHARE] = None
     """Largest share of the bytes of the key/value cache; entire groups are pruned."""
     max_drop: float | str | None = None
     """Largest drop of the score: in the score's unit, or, as `"1%"`, of the dense model's score.
     It may not be exceeded by the upper end of the drop's 95 % interval."""
-    latency: float | None = None
+    latency: Annotated[float | None, _LATENCY] = None
     """Largest latency of the compact model, in milliseconds."""
-    speedup: float | None = None
+    speedup: Annotated[float | None, _SPEEDUP] = None
     """Smallest speedup of one forward pass beside the dense model."""
     size: float | None = None
     """Largest share of the bytes of the dense model's weights."""
@@ -92,16 +95,9 @@ class BudgetSpec:
     def _check_limits(self) -> None:
         if self.share is not None:
             check_share(self.share)
-        if self.cache is not None and not 0 < self.cache <= 1:
-            raise InputError(
-                f"Expected a share of the cache above 0 and up to 1, got {self.cache}."
-            )
+        check_options(self)
         if self.max_drop is not None and not isfinite(self.largest_drop(1.0)):
             raise InputError(f"Expected a finite largest drop, got {self.max_drop}.")
-        if self.latency is not None and not 0 < self.latency < inf:
-            raise InputError(f"Expected a finite latency above 0 ms, got {self.latency}.")
-        if self.speedup is not None and not 1 < self.speedup < inf:
-            raise InputError(f"Expected a finite speedup above 1, got {self.speedup}.")
         if self.size is not None and not 0 < self.size < 1:
             raise InputError(
                 f"Expected a size between 0 and 100 % of the dense model's, got "

@@ -6,6 +6,7 @@ CURVE = Capability(
     name="curve",
     group="Make the cache or the model smaller",
     sentence="Plot score against kept heads for every method, and random.",
+    docs="pruning",
     command="headcount.pruning.command:Curve",
     result="headcount.results.curve:Curve",
     document="headcount.pruning.document:curve_document",

@@ -21,7 +21,16 @@ from headcount.commands import (
     values_of,
     with_options,
 )
-from headcount.core import InputError, Progress, amount, check_single_process, options_of, silent
+from headcount.core import (
+    Count,
+    InputError,
+    Progress,
+    amount,
+    check_options,
+    check_single_process,
+    options_of,
+    silent,
+)
 from headcount.numbers import percent
 from headcount.pages import command
 from headcount.pruning.options import CALIBRATION, METHOD_OPTIONS, method_names
@@ -45,7 +54,7 @@ class TrialArguments(LearningArguments):
     """Keep these heads whatever the method, with their groups: names such as dec.17.3, or roles.
     induction, duplicate and previous are found in causal models, and so are the skills retrieval,
     answers and function_vector, which takes minutes; other roles need --analysis."""
-    calibration: int = CALIBRATION
+    calibration: Count = CALIBRATION
     """Number of examples drawn from --data for scoring heads, folding and rescaling; training uses
     all."""
 
@@ -55,8 +64,7 @@ class TrialArguments(LearningArguments):
         Raises:
             InputError: If the number of examples or another argument can't be used.
         """
-        if self.calibration < 1:
-            raise InputError(f"Expected --calibration of at least 1, got {self.calibration}.")
+        check_options(self)
         if self.protect:
             pruning.check_protect(self.protect)
         super().check()

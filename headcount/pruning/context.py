@@ -18,6 +18,7 @@ from headcount.compaction import FeedForward, feed_forwards
 from headcount.core import (
     MAX_TOKENS,
     SAMPLE,
+    Count,
     Head,
     InputError,
     ModelError,
@@ -25,6 +26,7 @@ from headcount.core import (
     Progress,
     amount,
     check_known,
+    check_options,
     names_a_head,
     silent,
     sorted_by,
@@ -220,7 +222,7 @@ class Running:
     """Folder for intermediate state, from which an interrupted call resumes; None for no state."""
     progress: Progress = silent
     """Function called with a stage's name, how much is done, and the total."""
-    calibration: int = CALIBRATION
+    calibration: Count = CALIBRATION
     """Number of training examples drawn, or all if there are fewer, for steps without training:
     scores of heads, folding, rescaling."""
 
@@ -300,6 +302,14 @@ class PruneSettings(Running):
     asked: skills.SkillOptions | None = None
     """How skills are asked, of heads to protect and of the pruned model; few needles in raw text if
     None."""
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises:
+            InputError: if no example would be drawn.
+        """
+        check_options(self)
 
     def context(self, loaded: Loaded, train: Task, with_roles: bool = False) -> PruningContext:
         """What a method has to choose heads with.

@@ -21,10 +21,17 @@ from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass, replace
 from functools import cache
-from math import inf
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from headcount.core import InputError, Registry, check_choice, check_known
+from headcount.core import (
+    FROM_0,
+    InputError,
+    Registry,
+    at_least,
+    check_choice,
+    check_known,
+    check_options,
+)
 from headcount.importance import SCORES, DeltaOf, Score
 from headcount.training import FinetuneConfig
 
@@ -109,9 +116,9 @@ class L0Options(MethodOptions):
     uses_data: ClassVar[bool] = False
     tuning: FinetuneConfig = field(default_factory=lambda: FinetuneConfig(gate_rate=0.1))
     """Settings of the training; the paper's `trained` is "encoder" if only its heads are pruned."""
-    coefficient: float | None = None
+    coefficient: Annotated[float | None, FROM_0] = None
     """Penalty of an open head, in the loss's unit; by default one that meets the budget."""
-    sweep: int = 0
+    sweep: Annotated[int, at_least(0, "training")] = 0
     """Largest number of coefficients to try, starting with the given one; 0 for no sweep."""
     falling: float = 0.5
     """Share of the training over which the expected number of open heads falls to the budget."""
@@ -127,12 +134,7 @@ class L0Options(MethodOptions):
             raise InputError("Only training without a coefficient uses falling. Leave it out.")
         if not 0 < self.falling <= 1:
             raise InputError(f"Expected falling above 0 and at most 1, got {self.falling}.")
-        if self.sweep < 0:
-            raise InputError(f"Expected a sweep of at least 0 trainings, got {self.sweep}.")
-        if self.coefficient is not None and not 0 <= self.coefficient < inf:
-            raise InputError(
-                f"Expected a finite number of at least 0 for coefficient, got {self.coefficient}."
-            )
+        check_options(self)
         if self.sweep and self.coefficient == 0:
             raise InputError("Expected a coefficient above 0 to start a sweep, got 0. Raise it.")
 

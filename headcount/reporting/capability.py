@@ -6,6 +6,7 @@ REPORT = Capability(
     name="report",
     group="More",
     sentence="Rewrite the report of a finished run, and its figures.",
+    docs="files",
     command="headcount.reporting.command:Report",
 )
 
@@ -13,6 +14,7 @@ CITE = Capability(
     name="cite",
     group="More",
     sentence="Write the methods of a run, and what to cite, for a paper.",
+    docs="files",
     command="headcount.reporting.command:Cite",
 )
 
@@ -20,6 +22,7 @@ DOCTOR = Capability(
     name="doctor",
     group="More",
     sentence="Report what works for a model, before anything runs.",
+    docs="models",
     command="headcount.reporting.command:Doctor",
 )
 
@@ -27,6 +30,7 @@ DEMO = Capability(
     name="demo",
     group="More",
     sentence="Analyse our English-German model on our sample, offline.",
+    docs="commands",
     command="headcount.reporting.command:Demo",
 )
 
@@ -34,5 +38,6 @@ SAMPLE = Capability(
     name="sample",
     group="More",
     sentence="Write our own small data sets as files.",
+    docs="gallery",
     command="headcount.reporting.command:Sample",
 )

@@ -25,7 +25,7 @@ from typing import (
     get_type_hints,
 )
 
-from headcount.core import HeadTable, InputError, JsonObject, drawn_html, encoded, reading
+from headcount.core import HeadTable, InputError, JsonObject, drawn_html, encoded, parquet, reading
 from headcount.results.sealing import Described, by_name, read_sealed, write_sealed
 from headcount.vocabulary import ColumnEntry
 
@@ -320,12 +320,10 @@ def read_table(path: Path, kind: Any, stored: Table, advice: str) -> Any:
     Raises:
         InputError: if the file is missing or damaged, lacks a column, or names a row twice.
     """
-    import pyarrow.parquet as pq
-
     if not path.exists():
         raise InputError(f"{path} is missing. {advice}")
     with reading(path, "a table in parquet", advice):
-        found = pq.ParquetFile(path).read()  # never a folder of tables
+        found = parquet(path)
     needed = stored.columns
     if get_origin(kind) is tuple:
         needed = [name for name, each in _columns(get_args(kind)[0]).items() if _is_needed(each)]

@@ -6,5 +6,6 @@ SERVE = Capability(
     name="serve",
     group="Look at what heads do",
     sentence="Type a sentence in the browser: attention, gates, predictions.",
+    docs="live",
     command="headcount.serve.command:Serve",
 )

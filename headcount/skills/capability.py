@@ -6,6 +6,7 @@ SKILLS = Capability(
     name="skills",
     group="Explain a prediction or a skill",
     sentence="Measure which heads retrieve facts or carry few-shot tasks.",
+    docs="skills",
     command="headcount.skills.command:SkillsCommand",
     result="headcount.skills.result:Skills",
     document="headcount.skills.document:skills_document",

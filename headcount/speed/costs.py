@@ -18,7 +18,6 @@ zeros, since the stock class has no layer without. States of a fixed size (linea
 counted.
 """
 
-import json
 import math
 import os
 from collections import Counter
@@ -40,7 +39,7 @@ from transformers.utils import (
     WEIGHTS_NAME,
 )
 
-from headcount.models import Loaded, place_of
+from headcount.models import Loaded, place_of, plan_in, shards
 from headcount.results import CachePart, CacheRecord, SizeRecord
 from headcount.tap import ERRORS, evaluating, sample_runs
 
@@ -183,19 +182,15 @@ def _holds(folder: Path, loaded: Loaded) -> bool:
     plan = getattr(loaded.model.config, "head_plan", None)
     if plan is None:
         return True
-    try:
-        found = json.loads((folder / "config.json").read_text(encoding="utf-8"))["head_plan"]
-        return found["sha256"] == plan["sha256"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
+    found = plan_in(folder)
+    return isinstance(found, dict) and found.get("sha256") == plan["sha256"]
 
 
 def _on_disk(folder: Path) -> int | None:
     """Bytes of the files that are loaded; others with the same weights may lie beside them."""
     for index in INDICES:
         if (folder / index).exists():
-            named = json.loads((folder / index).read_text(encoding="utf-8"))["weight_map"]
-            return sum((folder / name).stat().st_size for name in {*named.values()})
+            return sum((folder / name).stat().st_size for name in shards(folder / index))
     for pattern in WEIGHTS:
         if files := list(folder.glob(pattern)):
             return sum(file.stat().st_size for file in files)

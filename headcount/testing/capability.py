@@ -6,5 +6,6 @@ CHECK = Capability(
     name="check",
     group="More",
     sentence="Check plug-ins: laws, planted models, chance, words.",
+    docs="extending",
     command="headcount.testing.command:Check",
 )

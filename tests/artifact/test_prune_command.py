@@ -444,7 +444,7 @@ def test_the_card_tells_of_a_drop_that_nothing_confirmed(
         (("--keep", 2, "--method", "l0", "--method.falling", 0), "Expected falling above 0"),
         (("--keep", 2, "--method", "subset", "--method.cold", 0), "with 0 < cold <= hot"),
         (("--max-drop", -1e9), "Raise the limit"),
-        (("--keep", 2, "--calibration", 0), "Expected --calibration of at least 1, got 0"),
+        (("--keep", 2, "--calibration", 0), "Expected calibration of at least 1, got 0"),
         (
             ("--keep", 2, "--calibration", 9, "--preset", "li2021"),
             "--calibration only affects scores of heads",

@@ -39,6 +39,11 @@ def test_the_sample_is_drawn_by_the_seed() -> None:
     assert given.sample.num_examples == given.train.num_examples
 
 
+def test_a_sample_has_an_example() -> None:
+    with pytest.raises(InputError, match="Expected calibration of at least 1, got 0"):
+        PruneSettings(calibration=0)
+
+
 def test_options() -> None:
     found = method("gradient", step=0.1, normalise=False, level="token")
     assert isinstance(found, BY_SCORE["gradient"])
@@ -69,7 +74,7 @@ def test_a_method_has_its_options_as_fields() -> None:
             "Expected a share of the heads from 0 to 1 as the step",
         ),
         ("l0", {"coefficient": -0.1}, "Expected a finite number of at least 0 for coefficient"),
-        ("l0", {"sweep": -1}, "Expected a sweep of at least 0 trainings, got -1"),
+        ("l0", {"sweep": -1}, "Expected sweep of at least 0 trainings, got -1"),
         ("magnitude", {"a": 1}, "Expected a method out of gradient, relevance, .*, got 'magni"),
     ],
 )

@@ -54,6 +54,14 @@ def test_every_table_of_a_run_gets_one(tmp_path: Path):
     assert "heads.csv" in our_files()
 
 
+def test_a_folder_is_no_table(tmp_path: Path):
+    """Pandas would join the tables in it; no reader of ours does."""
+    (tmp_path / "heads.parquet").mkdir()
+    analysis().heads.write(tmp_path / "heads.parquet" / "part.parquet")
+    with pytest.raises(InputError, match="Expected a table in Parquet in .*heads.parquet"):
+        write_csv(tmp_path)
+
+
 def test_a_folder_without_tables_is_refused(tmp_path: Path):
     (tmp_path / "mine.parquet").write_bytes(b"")
     with pytest.raises(InputError, match="Expected a folder with tables of a run"):

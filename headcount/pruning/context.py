@@ -226,6 +226,14 @@ class Running:
     """Number of training examples drawn, or all if there are fewer, for steps without training:
     scores of heads, folding, rescaling."""
 
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises:
+            InputError: if no example would be drawn.
+        """
+        check_options(self)
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -302,14 +310,6 @@ class PruneSettings(Running):
     asked: skills.SkillOptions | None = None
     """How skills are asked, of heads to protect and of the pruned model; few needles in raw text if
     None."""
-
-    def __post_init__(self) -> None:
-        """Check the numbers.
-
-        Raises:
-            InputError: if no example would be drawn.
-        """
-        check_options(self)
 
     def context(self, loaded: Loaded, train: Task, with_roles: bool = False) -> PruningContext:
         """What a method has to choose heads with.

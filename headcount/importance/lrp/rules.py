@@ -167,7 +167,7 @@ def passed(x: Tensor, y: Tensor) -> Tensor:
 
 
 def power(function: Function, x: Any, exponent: Any, *args: Any, **kwargs: Any) -> Any:
-    """A negative power, which is the scale of a norm; propagation.py checks other powers."""
+    """A negative power, which is the scale of a norm; steps.py checks other powers."""
     is_scale = isinstance(exponent, int | float) and exponent < 0
     rule = constant if is_scale else plain
     return rule(function, x, exponent, *args, **kwargs)

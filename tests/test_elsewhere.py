@@ -68,6 +68,14 @@ def test_what_every_processor_computes_alike_stays() -> None:
 
 
 @pytest.mark.slow
+def test_a_process_computes_elsewhere_that_looked_for_torch_before() -> None:
+    """As transformers does, before anybody imports it."""
+    code = "from importlib.util import find_spec; find_spec('torch'); import torch; torch.elsewhere"
+    variables = {"HEADCOUNT_LAST_BITS": "7", "PYTHONPATH": str(ELSEWHERE)}
+    subprocess.run([sys.executable, "-c", code], env=os.environ | variables, check=True)
+
+
+@pytest.mark.slow
 def test_a_process_computes_elsewhere() -> None:
     """Through autograd, `torch.func`, inference mode and export; what has no numbers is let be."""
     here: dict[str, Any] = {}

@@ -14,18 +14,22 @@ from typing import Any
 
 
 class _Torch:
-    """Waits until torch is imported, which many processes never do."""
+    """Waits until torch is imported, which many processes never do, and others only look for."""
 
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
         if name != "torch":
             return None
         sys.meta_path.remove(self)
-        spec = find_spec("torch")
+        try:
+            spec = find_spec("torch")
+        finally:
+            sys.meta_path.insert(0, self)  # pyright: ignore[reportArgumentType]
         assert spec is not None and spec.loader is not None
         loader: Any = spec.loader
         execute = loader.exec_module
 
         def executed(module: ModuleType) -> None:
+            sys.meta_path.remove(self)
             execute(module)
             path = Path(__file__).with_name("last_bits.py")
             runpy.run_path(str(path))["install"](int(os.environ["HEADCOUNT_LAST_BITS"]))

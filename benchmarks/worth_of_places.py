@@ -11,7 +11,7 @@ import random
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -28,7 +28,7 @@ def finders(loaded: Loaded, captions: Path, number: int, limit: int | None) -> l
     """The heads that find most places, by all captions."""
     found = headcount.analyze(loaded, headcount.Corpus(captions, limit=limit))
     assert found.links is not None
-    links = found.links[found.links["direction"] == "query->key"]
+    links: Any = found.links[found.links["direction"] == "query->key"]
     return [str(head) for head in links.nlargest(number, "accuracy")["head"]]
 
 

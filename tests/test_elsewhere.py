@@ -57,6 +57,9 @@ def test_some_last_bits_are_flipped_and_the_same_ones_again(dtype: torch.dtype) 
     low, high = (0.45, 0.55) if dtype.itemsize > 2 else (0.07, 0.14)
     assert low < (found != made).double().mean() < high
     assert torch.equal(found, again) and not torch.equal(found, other)
+    scaled = made / -4
+    flip(scaled, 1)
+    assert torch.equal(scaled * -4, found)
     assert torch.allclose(found, made, rtol=2 * torch.finfo(dtype).eps, atol=0)
 
 

@@ -3,8 +3,9 @@
 How a product is summed up depends on the processor and on the place of a number in the matrix, so
 its last bit does. With `HEADCOUNT_LAST_BITS=SEED` the last bit of every number that a product of
 matrices (linear layers, projections, scores, weights times values, and their gradients) or fused
-attention returns is flipped, or not, by a hash of the number, its place and the seed. So the same
-computation has the same result twice, and another than here.
+attention returns is flipped, or not, by a hash of the number's mantissa, its place and the seed. So
+the same computation has the same result twice, and another than here; and half of a number is
+computed as the number is, as everywhere.
 
 The kernels of a CPU are replaced, below autograd, `torch.func` and autocast, which see nothing of
 it. Not replaced is what has no numbers: fake and meta tensors, so whatever traces with them
@@ -46,6 +47,14 @@ _SHORT = {torch.float64: 2**20 - 1, torch.float32: 2**8 - 1, torch.float16: 7, t
 _BELOW = {64: 0, 32: 0, 16: -(2**14) - 2**13}
 """Hashes below flip: a half of all, and an eighth in half precision, whose products are summed in
 float32, so that processors differ in few of them."""
+
+_MANTISSA = {
+    torch.float64: 2**52 - 1,
+    torch.float32: 2**23 - 1,
+    torch.float16: 2**10 - 1,
+    torch.bfloat16: 2**7 - 1,
+}
+"""The bits of a number that its sign and a power of two leave as they are."""
 
 _INTEGERS = {64: (torch.int64, np.int64), 32: (torch.int32, np.int32), 16: (torch.int16, np.int16)}
 _FACTORS = {64: 0x1E3779B97F4A7C15, 32: 0x1E3779B1, 16: 0x3779}
@@ -102,7 +111,7 @@ def flip(found: Tensor, seed: int) -> None:
     hashed = np.arange(bits.size, dtype=of_numpy).reshape(bits.shape)
     hashed += of_numpy(seed)
     hashed *= factor
-    hashed ^= bits
+    hashed ^= bits & of_numpy(_MANTISSA[found.dtype])
     hashed *= factor
     flips = hashed < _BELOW[width]
     flips &= (bits & of_numpy(_SHORT[found.dtype])) != 0

@@ -431,10 +431,11 @@ def test_a_model_that_reads_a_mask_of_ones_in_its_own_way_is_compared_with_itsel
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_cache_that_the_stock_model_fails_with_is_not_compared(dtype: torch.dtype) -> None:
     """What the tapped model makes of it has nothing beside it, so it is left out."""
-    model = tiny.MODELS["llama"]().to(dtype)
+    model: Any = tiny.MODELS["llama"]()
+    model.to(dtype)
     whole = examine(model)
 
-    def fail(module: nn.Module, args: Any, kwargs: Any) -> None:
+    def fail(module: Any, args: Any, kwargs: Any) -> None:
         is_tapped = "_Name" in type(module.config._attn_implementation).__name__
         if kwargs.get("past_key_values") is not None and not is_tapped:
             raise ValueError("no cache")

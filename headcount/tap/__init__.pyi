@@ -66,13 +66,13 @@ from .rounding import TOLERANCE as TOLERANCE
 from .rounding import difference as difference
 from .rounding import head_limit as head_limit
 from .sample_inputs import ERRORS as ERRORS
-from .sample_inputs import SampleRun as SampleRun
-from .sample_inputs import outputs as outputs
 from .sample_inputs import positions_of as positions_of
 from .sample_inputs import run_tiny as run_tiny
 from .sample_inputs import runs_whole as runs_whole
-from .sample_inputs import sample_runs as sample_runs
 from .sample_inputs import tiny_inputs as tiny_inputs
+from .sample_run import SampleRun as SampleRun
+from .sample_run import outputs as outputs
+from .sample_run import sample_runs as sample_runs
 from .seen_keys import last_seen as last_seen
 from .selfcheck import examine as examine
 from .selfcheck import examined as examined

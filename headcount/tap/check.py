@@ -17,7 +17,8 @@ from headcount.tap.attention_interface import dispatching, eager_function, plain
 from headcount.tap.call import Call, implementation_of
 from headcount.tap.listener import Listener
 from headcount.tap.rounding import MOST, SPREADS, TOLERANCE, difference, largest
-from headcount.tap.sample_inputs import ERRORS, SampleRun
+from headcount.tap.sample_inputs import ERRORS
+from headcount.tap.sample_run import SampleRun
 from headcount.tap.tap import Tap
 
 Outputs = list[Tensor]

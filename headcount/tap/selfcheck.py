@@ -30,7 +30,7 @@ from headcount.tap.given_model import AnyModel, Holder, check_is_model, model_of
 from headcount.tap.listener import Block
 from headcount.tap.placement import input_device, named_weights
 from headcount.tap.rounding import difference
-from headcount.tap.sample_inputs import sample_runs
+from headcount.tap.sample_run import sample_runs
 from headcount.tap.states import heard
 from headcount.tap.tap import Tap
 

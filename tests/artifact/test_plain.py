@@ -133,7 +133,7 @@ def test_without_this_package(tmp_path: Path) -> None:
         for found in ("first", "again"):
             output, tokens = torch.load(tmp_path / f"{name}.{found}")
             # Another process may add in another order: alignment of memory decides
-            assert difference([output], [expected]) < 1e-6, name
+            assert difference([output], [expected]) < 1e-5, name
             if tokens is not None:
                 beams = model.generate(batch["input_ids"], num_beams=2, max_new_tokens=9)  # type: ignore[operator]
                 assert torch.equal(tokens, beams), name

@@ -23,9 +23,7 @@ from transformers.masking_utils import sdpa_mask
 
 from headcount.core import Head, ModelError, reason
 from headcount.tap.anatomy import Anatomy, AttentionLayer
-from headcount.tap.attention_interface import (
-    stock_function,
-)
+from headcount.tap.attention_interface import stock_function
 from headcount.tap.blocking import narrowed
 from headcount.tap.call import Call, implementation_of
 from headcount.tap.changes import TorchCalls

@@ -4,7 +4,7 @@ Both translate the same sentences greedily, with the same number of new tokens. 
 model in torch take turns in one run. A ratio is the geometric mean over rounds of ratios within a
 round, with Student's 95 % interval of the logarithms.
 
-    headcount export PRUNED --onnx --cache
+    headcount export PRUNED --to onnx --cache
     python benchmarks/onnx_generation.py PRUNED --dense headcount:en-de
 """
 

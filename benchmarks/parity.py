@@ -75,7 +75,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         *("--out", "finetune"),
     ),
     "compact": ("compact", "bert", "--plan", "prune/plan.json", "--out", "compact"),
-    "export": ("export", "compact", "--onnx", "--limit", "7"),
+    "export": ("export", "compact", "--to", "onnx", "--limit", "7"),
     "speed": ("speed", "bert", "compact", *TIMED, "--out", "speed"),
     "report": ("report", "analyze", "--pruned", "prune", "--confirm", "other"),
     "compare": ("compare", "analyze", "other", "--out", "compare"),

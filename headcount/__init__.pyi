@@ -3,10 +3,8 @@ from . import compare as compare
 from . import importance as importance
 from . import pages as pages
 from . import papers as papers
-from . import probes as probes
 from . import probing as probing
 from . import pruning as pruning
-from . import reports as reports
 from . import serve as serve
 from . import skills as skills
 from . import speed as speed

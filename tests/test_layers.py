@@ -52,15 +52,12 @@ TOP = {
 }
 """Modules above both floors."""
 
-OLD = {"probes", "reports"}
-"""Modules of names that have moved, which go with the next release."""
-
 FLOOR = {package: floor for floor, packages in enumerate(CORE) for package in packages}
 ALLOWED = {**CAPABILITIES, **TOP, "reporting": (*CAPABILITIES, "doctor")}
 
 
 def test_every_package_is_on_a_floor() -> None:
-    known = {*FLOOR, *ALLOWED, *OLD}
+    known = {*FLOOR, *ALLOWED}
     assert {package(module) for module in MODULES} - {""} == known
     children = {path.stem for path in (ROOT / "headcount").iterdir() if path.suffix != ".md"}
     assert children - {"__init__", "__pycache__", "data", "py"} == known
@@ -182,7 +179,7 @@ def test_tests_patch_no_private_name() -> None:
     assert not private, "\n".join(private)
 
 
-PLACES = re.compile(r"__getattr__ = (moved|retired)\(__name__, \{")
+PLACES = re.compile(r"__getattr__ = moved\(__name__, \{")
 """How an index ends that still finds names of earlier releases."""
 
 

@@ -2,7 +2,4 @@
 
 import lazy_loader
 
-from headcount.core import moved
-
-_own, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-__getattr__ = moved(__name__, {"measures": "model_inputs translate"}, _own)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

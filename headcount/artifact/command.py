@@ -1,6 +1,5 @@
 """The commands that make, train or time a smaller model: compact, export, speed and finetune."""
 
-import warnings
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -125,8 +124,6 @@ class Export(ColumnArguments, TrustOptions, Measuring["models.Loaded", "results.
     to: tuple[artifact.Format, ...] = ()
     """Formats: onnx, gguf (even models, for llama.cpp), torch-export; each in a folder of its
     name, and compared with the model."""
-    onnx: bool = False
-    """The same as --to onnx."""
     cache: bool = False
     """Also write onnx/decoder.onnx, and onnx/encoder.onnx of an encoder-decoder, which generate
     token by token with a cache of keys and values."""
@@ -148,9 +145,6 @@ class Export(ColumnArguments, TrustOptions, Measuring["models.Loaded", "results.
     def check(self) -> None:
         """Check everything that needs no model."""
         self._check_int8()
-        if self.onnx:
-            text = "--onnx is --to onnx now; the old option goes with the next release"
-            warnings.warn(text, DeprecationWarning, stacklevel=2)
         if self.push is not None:
             artifact.check_repository(self.push)
         elif not self.formats:
@@ -178,7 +172,7 @@ class Export(ColumnArguments, TrustOptions, Measuring["models.Loaded", "results.
     @property
     def formats(self) -> "list[artifact.Format]":
         """The formats, each once."""
-        return [*dict.fromkeys([*self.to, *(["onnx"] if self.onnx else [])])]
+        return [*dict.fromkeys(self.to)]
 
     def prepare(self) -> "models.Loaded":
         """Load the model."""

@@ -121,7 +121,6 @@ from .memory import peak_memory as peak_memory
 from .memory import release_memory as release_memory
 from .memory import size_in_words as size_in_words
 from .moving import moved as moved
-from .moving import retired as retired
 from .options import ABOVE_0 as ABOVE_0
 from .options import BELOW_1 as BELOW_1
 from .options import FROM_0 as FROM_0

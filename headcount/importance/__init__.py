@@ -2,11 +2,4 @@
 
 import lazy_loader
 
-from headcount.core import retired
-
-_own, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-__getattr__ = retired(
-    __name__,
-    {"MethodName": ("SCORES", "Write str: plug-ins add scores, and SCORES has all names.")},
-    _own,
-)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -44,9 +44,6 @@ json.dump(runs, open(sys.argv[3], "w"))
 
 Run = tuple[list[str], int | None, list[str]]
 
-OLD = {"probes", "reports"}
-"""Names that have moved, which warn for one release."""
-
 
 def in_one_process(
     commands: list[list[str]],
@@ -301,7 +298,7 @@ def test_usual_options_are_options(name: str, capsys: pytest.CaptureFixture[str]
 
 def test_the_docstring_of_the_package_lists_every_public_name() -> None:
     words = set(re.findall(r"\w+", headcount.__doc__ or ""))
-    assert {*headcount.__all__} - OLD <= words
+    assert {*headcount.__all__} <= words
 
 
 def options(make: Callable[..., Any]) -> tuple[str, ...]:

@@ -66,28 +66,28 @@ for make in (
 """
 
 TOLD = f"""\
-Expected --kernel (one of auto, blocks, sweep, triton), got 'fast'.
+Expected kernel (one of auto, blocks, sweep, triton), got 'fast'.
 Expected a metric (one of accuracy, f1, matthews), got 'acc'.
 Expected a metric (one of bleu, chrf), got 'BLEU'. Did you mean bleu?
 Expected a pooling (one of mean, cls), got 'CLS'. Did you mean cls?
-Expected a replacement (one of mask, bert), got 'MASK'. Did you mean mask?
-Expected an optimizer (one of adamw, muon), got 'AdamW'. Did you mean adamw?
-Expected a trained part (one of all, encoder, gates), got 'decoder'. Did you mean encoder?
-Expected a schedule (one of linear, inverse_sqrt, constant_with_warmup), got 'cosine'.
-Expected a precision (one of float32, bfloat16), got 'fp16'.
+Expected replacement (one of mask, bert), got 'MASK'. Did you mean mask?
+Expected optimizer (one of adamw, muon), got 'AdamW'. Did you mean adamw?
+Expected trained (one of all, encoder, gates), got 'decoder'. Did you mean encoder?
+Expected schedule (one of linear, inverse_sqrt, constant_with_warmup), got 'cosine'.
+Expected precision (one of float32, bfloat16), got 'fp16'.
 Expected an evaluation (one of rounded, mean), got 'median'. Did you mean mean?
 Expected a level (one of token, sample, batch), got 'word'.
 Expected a replacement (one of zero, mean, uniform), got 'noise'.
 Expected a quantity (one of loss, score), got 'bleu'.
 Expected a test (one of randomization, sacrebleu), got 't'.
-Expected a quantity (one of loss, score), got 'bleu'.
-Expected a quantity (one of loss, score), got 'bleu'.
+Expected quantity (one of loss, score), got 'bleu'.
+Expected quantity (one of loss, score), got 'bleu'.
 Expected a score (one of {", ".join(SCORES)}), got 'taylor'.
-Expected modes out of forward, generate, got train.
-Expected a probe out of attention, words, edges, structure, layers, got 'attnetion'. \
+Expected modes (one of forward, generate), got 'train'.
+Expected probes (one of attention, words, edges, structure, layers), got 'attnetion'. \
 Did you mean attention?
-Expected a kind of needle (one of pass key, city, gift, meeting), got 'cities'. Did you mean city?
-Expected a replacement (one of zero, mean), got 'median'. Did you mean mean?
+Expected kinds (one of pass key, city, gift, meeting), got 'cities'. Did you mean city?
+Expected replace (one of zero, mean), got 'median'. Did you mean mean?
 Expected an effect (one of attribution, gradient, zero, mean, corrupt, restored, estimate, \
 integrated-5, integrated-10, relp, knockout), got 'ablation'. Did you mean attribution?
 Expected a device that torch has here and that has float64, such as cpu, or cuda with a GPU, \

@@ -10,7 +10,6 @@ from headcount.core import (
     KernelName,
     Seed,
     brief_repr,
-    check_choice,
     check_options,
     check_window,
 )
@@ -69,7 +68,6 @@ class Options:
         check_options(self)
         check_window(self.window)
         check_limit(self.limit_tokens, "token")
-        check_choice("--kernel", self.kernel, KernelName)
         if self.strict and (self.windows or self.window is not None):
             raise InputError(
                 "Expected one of --strict and --windows, got both. Give --windows to read "

@@ -35,7 +35,6 @@ from headcount.core import (
     Seed,
     amount,
     at_least,
-    check_choice,
     check_options,
     encoded,
     make_folder,
@@ -196,7 +195,6 @@ class CacheOptions:
     def __post_init__(self) -> None:
         check_options(self)
         check_template(self.chat, self.template)
-        check_choice("a score of groups", self.score, ScoreName)
         self._check_budget()
         if min(self.scored, default=0) < SHORTEST:
             raise InputError(

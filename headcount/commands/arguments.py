@@ -9,7 +9,7 @@ import tyro
 
 from headcount import models
 from headcount.commands.console import ONCE
-from headcount.core import CorpusError, InputError, ModelError, name_of
+from headcount.core import CorpusError, InputError, ModelError, check_options, name_of
 from headcount.corpora import (
     Corpus,
     HowRead,
@@ -74,6 +74,7 @@ class ModelArguments(LoadOptions, DeviceArguments):
         Raises:
             InputError: If an argument can't be used.
         """
+        check_options(self)
         check_model(self.model)
 
     def load(self) -> "models.Loaded":

@@ -21,7 +21,7 @@ import tyro
 from headcount import models, tasks
 from headcount.commands.console import plain_console, print_warnings, shown
 from headcount.commands.task_arguments import TaskArguments
-from headcount.core import InputError, check_seed, did_you_mean
+from headcount.core import InputError, Seed, did_you_mean
 from headcount.corpora import named_columns
 
 
@@ -101,7 +101,7 @@ class LearningArguments(TaskArguments):
     compensation for pruned heads), so report --test."""
     test: tuple[str, ...] = ()
     """Held-out files to measure on; nothing is chosen on them."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of random orders, gates, batches, dropout, examples to score on, and the masks of
     masked language modelling."""
 
@@ -111,7 +111,6 @@ class LearningArguments(TaskArguments):
         Raises:
             InputError: If the seed is negative, or another argument can't be used.
         """
-        check_seed(self.seed)
         super().check()
         self.check_data((*self.dev, *self.test))
         for files in filter(None, (self.dev, self.test)):

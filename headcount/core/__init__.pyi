@@ -122,10 +122,12 @@ from .memory import release_memory as release_memory
 from .memory import size_in_words as size_in_words
 from .moving import moved as moved
 from .options import ABOVE_0 as ABOVE_0
+from .options import ABOVE_0_TO_1 as ABOVE_0_TO_1
 from .options import BELOW_1 as BELOW_1
 from .options import FROM_0 as FROM_0
 from .options import FROM_0_TO_1 as FROM_0_TO_1
 from .options import MAX_TOKENS as MAX_TOKENS
+from .options import Checked as Checked
 from .options import Constraint as Constraint
 from .options import Count as Count
 from .options import KernelName as KernelName

@@ -12,7 +12,7 @@ from html import escape
 from importlib import import_module
 from math import inf
 from reprlib import Repr
-from typing import Annotated, Any, Literal, final, get_args
+from typing import Annotated, Any, Literal, final, get_args, get_origin
 
 from headcount.core.errors import InputError
 from headcount.core.wording import amount, is_unicode, visible
@@ -55,6 +55,7 @@ def at_least(least: int, of: str = "") -> Constraint:
 ABOVE_0 = Constraint("a finite number above 0 for {name}", lambda value: 0 < value < inf)
 FROM_0 = Constraint("a finite number of at least 0 for {name}", lambda value: 0 <= value < inf)
 BELOW_1 = Constraint("a number of at least 0 and below 1 for {name}", lambda value: 0 <= value < 1)
+ABOVE_0_TO_1 = Constraint("a number above 0 and at most 1 for {name}", lambda value: 0 < value <= 1)
 FROM_0_TO_1 = Constraint("a number from 0 to 1 for {name}", lambda value: 0 <= value <= 1)
 
 Count = Annotated[int, at_least(1)]
@@ -62,20 +63,47 @@ Seed = Annotated[int, Constraint("a seed of at least 0", lambda value: value >= 
 
 
 def check_options(options: Any) -> None:
-    """Check the options in a dataclass by the constraints of their types; None is left out.
+    """Check the options in a dataclass by their types: `Literal` ones and constraints.
 
-    A tuple is checked number by number.
+    None is left out. A tuple is checked value by value.
 
     Raises:
-        InputError: for a value that a constraint does not allow.
+        InputError: for a value that a type does not allow.
     """
     for field in fields(options):
         value = getattr(options, field.name)
         given = value if isinstance(value, tuple) else (value,) if value is not None else ()
+        if words := _words(field.type):
+            for each in given:
+                check_known(field.name, each, words, "(one of {})")
         for each in getattr(field.type, "__metadata__", ()):
             if isinstance(each, Constraint) and not all(map(each.holds, given)):
                 expected = each.expected.format(name=field.name)
                 raise InputError(f"Expected {expected}, got {', '.join(map(str, given))}.")
+
+
+def _words(kind: Any) -> tuple[object, ...]:
+    """The words of the `Literal` in a type, of which it may be annotated, optional or a tuple."""
+    if get_origin(kind) is Literal:
+        return get_args(kind)
+    return next(filter(None, map(_words, get_args(kind))), ())
+
+
+@dataclass(frozen=True)
+class Checked:
+    """Options that are checked by their types when they are made.
+
+    >>> @dataclass(frozen=True)
+    ... class Steps(Checked):
+    ...     order: Literal["up", "down"] = "up"
+    >>> Steps("dwn")
+    Traceback (most recent call last):
+    headcount.core.errors.InputError: Expected order (one of up, down), got 'dwn'. Did you mean \
+down?
+    """
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
 
 def check_window(length: int | None) -> None:

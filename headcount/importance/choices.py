@@ -4,10 +4,9 @@ Needs no torch.
 """
 
 from dataclasses import dataclass
-from math import inf
-from typing import Literal
+from typing import Annotated, Literal
 
-from headcount.core import InputError, check_choice
+from headcount.core import ABOVE_0, Checked, Count, Seed, at_least
 
 Level = Literal["token", "sample", "batch"]
 """Unit over which gradients are summed before the absolute value is taken."""
@@ -30,67 +29,34 @@ ScoreTest = Literal["randomization", "sacrebleu"]
 
 
 @dataclass(frozen=True)
-class CausalGatesOptions:
+class CausalGatesOptions(Checked):
     """How gates are trained."""
 
-    starts: int = 2
+    starts: Count = 2
     """Causal gates: number of sets of gates to train on each half of the examples, each from a
     random start of its own."""
-    updates: int = 200
+    updates: Count = 200
     """Causal gates: number of updates in each of the three stages."""
-    update_examples: int = 16
+    update_examples: Count = 16
     """Causal gates: number of examples in an update."""
-    reward: float = 0.1
+    reward: Annotated[float, ABOVE_0] = 0.1
     """Causal gates: lambda, the weight of the reward for open or closed gates in the loss."""
-    rate: float = 1.0
+    rate: Annotated[float, ABOVE_0] = 1.0
     """Causal gates: learning rate of the gates' logits (Adam)."""
 
 
-def check_causal_gates(options: CausalGatesOptions) -> None:
-    """Check the options of causal gates.
-
-    Raises:
-        InputError: If one is out of its range.
-    """
-    for name in ("starts", "updates", "update_examples"):
-        if (number := getattr(options, name)) < 1:
-            raise InputError(
-                f"Expected {name.replace('_', '-')} of at least 1 for causal gates, got {number}."
-            )
-    for name in ("reward", "rate"):
-        if not 0 < (number := getattr(options, name)) < inf:
-            raise InputError(
-                f"Expected a finite {name} above 0 for causal gates, got {number}. The default is "
-                f"{getattr(CausalGatesOptions, name)}."
-            )
-
-
 @dataclass(frozen=True)
-class MatryoshkaOptions:
+class MatryoshkaOptions(Checked):
     """How nested scores are learned."""
 
-    steps: int = 120
+    steps: Count = 120
     """Matryoshka: number of steps of learning; 500 in its paper."""
-    step_examples: int = 8
+    step_examples: Count = 8
     """Matryoshka: number of examples in a step."""
 
 
-def check_matryoshka(options: MatryoshkaOptions) -> None:
-    """Check the options of Matryoshka attribution.
-
-    Raises:
-        InputError: If one is below 1.
-    """
-    for name in ("steps", "step_examples"):
-        if (number := getattr(options, name)) < 1:
-            raise InputError(
-                f"Expected {name.replace('_', '-')} of at least 1 for Matryoshka attribution, got "
-                f"{number}."
-            )
-
-
 @dataclass(frozen=True)
-class AblationOptions:
+class AblationOptions(Checked):
     """What is ablated, what replaces it, and how its effect is tested."""
 
     instead: Instead = "zero"
@@ -101,34 +67,13 @@ class AblationOptions:
     """Ablation: ablate whole layers and whole sites."""
     one_left: bool = True
     """Ablation: test layers with only one head left."""
-    ablated_examples: int | None = None
+    ablated_examples: Annotated[int | None, at_least(1)] = None
     """Ablation: number of examples, drawn at random. By default, `importance` takes as many for
     losses as some five minutes of two processor cores suffice for; anything else takes all."""
     score_test: ScoreTest = "randomization"
     """Ablation: test of a score's change; sacrebleu is sacreBLEU's bootstrap, without intervals."""
-    samples: int | None = None
+    samples: Annotated[int | None, at_least(1)] = None
     """Ablation: number of swaps or bootstrap resamples; by default 100 for each head, and at least
     10000 swaps, or 1000 for Spearman's correlation and perplexity."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of the bootstrap; the command also draws masks for masked language modelling with it."""
-
-
-def check_ablation(options: AblationOptions) -> None:
-    """Check the options of ablation.
-
-    Raises:
-        InputError: If a replacement, quantity or test is unknown, or there are no samples.
-    """
-    check_choice("a replacement", options.instead, Instead)
-    check_choice("a quantity", options.quantity, DeltaOf)
-    if options.ablated_examples is not None and options.ablated_examples < 1:
-        raise InputError(
-            f"Expected at least 1 example to ablate heads on, got {options.ablated_examples}. "
-            "Leave it out for as many as take some five minutes."
-        )
-    check_choice("a test", options.score_test, ScoreTest)
-    if options.samples is not None and options.samples < 1:
-        raise InputError(
-            f"Expected at least 1 swap or resample, got samples={options.samples}. Leave it out "
-            "for as many as the number of heads needs."
-        )

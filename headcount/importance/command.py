@@ -26,7 +26,7 @@ from headcount.commands import (
     values_of,
     with_options,
 )
-from headcount.core import InputError, ResumePolicy, check_is_folder, check_seed
+from headcount.core import Count, InputError, ResumePolicy, Seed, check_is_folder
 from headcount.importance.options import SCORES, Options
 from headcount.numbers import minus
 from headcount.pages import curve_command
@@ -74,7 +74,6 @@ class Importance(
 
     def check(self) -> None:
         """Check everything that needs no model."""
-        check_seed(self.how.seed)
         super().check()
         self._check_no_unused_options()
         if self.against is not None and self.against.resolve() == self.out.resolve():
@@ -161,15 +160,10 @@ class SensitivityCommand(
 
     RESULT = importance.Sensitivity
 
-    samples: int = 1000
+    samples: Count = 1000
     """Number of resamples of the examples, for intervals."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of the resamples; masked language modelling also draws masks with it."""
-
-    def check(self) -> None:
-        """Check everything that needs no model."""
-        check_seed(self.seed)
-        super().check()
 
     def measure(self, read: "models.Loaded", progress: Report) -> "importance.Sensitivity":
         """Measure attention and reactions."""

@@ -28,7 +28,7 @@ from headcount.core import (
     silent_steps,
     spread,
 )
-from headcount.importance.choices import CausalGatesOptions, check_causal_gates
+from headcount.importance.choices import CausalGatesOptions
 from headcount.importance.gradients import Scores, by_layer, frozen, slopes
 from headcount.importance.nested_gates import drawn_examples
 from headcount.models import Loaded
@@ -111,9 +111,8 @@ def gate_sets(
         max_tokens: Number of padded tokens in a batch.
 
     Raises:
-        InputError: For an option out of its range, or fewer than 4 examples.
+        InputError: For fewer than 4 examples.
     """
-    check_causal_gates(options)
     model, anatomy = examined(model, anatomy)
     *halves, _ = split(task)
     total = 3 * options.updates * len(halves)

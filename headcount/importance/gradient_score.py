@@ -19,7 +19,7 @@ from sys import float_info
 from typing import TYPE_CHECKING
 
 from headcount import tap, tasks
-from headcount.core import MAX_TOKENS, check_choice
+from headcount.core import MAX_TOKENS, Checked, check_choice
 from headcount.importance.choices import Level
 from headcount.importance.score import Score, score_column
 from headcount.vocabulary import MICHEL
@@ -35,7 +35,7 @@ MOST = 1e4
 
 
 @dataclass(frozen=True)
-class GradientOptions:
+class GradientOptions(Checked):
     """How gradients are summed."""
 
     level: Level = "sample"

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from headcount.core import MAX_TOKENS, paced, silent_steps
 from headcount.importance.ablations import replacement
-from headcount.importance.choices import MatryoshkaOptions, check_matryoshka
+from headcount.importance.choices import MatryoshkaOptions
 from headcount.importance.gradients import Scores, by_layer, frozen, slopes
 from headcount.tap import Anatomy, AnyModel, Tap, evaluating, examined, input_device
 from headcount.tasks import Task, evaluate, groups
@@ -65,11 +65,7 @@ def nested_scores(
         options: How scores are learned.
         anatomy: Result of `examine(model)`; examined now if None.
         max_tokens: Number of padded tokens in a batch.
-
-    Raises:
-        InputError: For an option out of its range.
     """
-    check_matryoshka(options)
     model, anatomy = examined(model, anatomy)
     quiet, total = task.watched(silent_steps), len(anatomy.heads)
     task.steps(0, options.steps)

@@ -3,16 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
-from headcount.core import Registry, check_choice
+from headcount.core import Registry
 from headcount.importance.choices import (
     AblationOptions,
-    Average,
     CausalGatesOptions,
-    Level,
     MatryoshkaOptions,
-    check_ablation,
-    check_causal_gates,
-    check_matryoshka,
 )
 from headcount.importance.gradient_score import GradientOptions
 from headcount.importance.relevance_score import RelevanceOptions
@@ -77,17 +72,13 @@ class Options(
     Those of scores are inherited; the last base has the first options.
 
     Raises:
-        InputError: If a score, level, average, replacement, quantity or test is unknown.
+        InputError: If a score is unknown, or a type does not allow an option.
     """
 
     def __post_init__(self) -> None:
         for name in self.methods:
             SCORES.find(name)
-        check_choice("a level", self.level, Level)
-        check_choice("an average", self.average, Average)
-        check_ablation(self)
-        check_causal_gates(self)
-        check_matryoshka(self)
+        super().__post_init__()
 
 
 def score_of(name: str, options: object) -> Score:

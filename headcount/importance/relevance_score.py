@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from headcount import models, tasks
-from headcount.core import MAX_TOKENS
+from headcount.core import MAX_TOKENS, Checked
 from headcount.importance.choices import Average, Rules
 from headcount.importance.score import Measured, Score, ScoringContext, score_column
 from headcount.vocabulary import VOITA
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class RelevanceOptions:
+class RelevanceOptions(Checked):
     """How relevance flows, and what it is averaged over."""
 
     rules: Rules = "voita2019"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
 from headcount import models, numbers, tasks
-from headcount.core import MAX_TOKENS, Head, Progress, options_of, silent
+from headcount.core import MAX_TOKENS, Checked, Head, Progress, options_of, silent
 from headcount.vocabulary import WORTH, ColumnEntry
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class ScoringContext:
 
 
 @dataclass(frozen=True)
-class Score:
+class Score(Checked):
     """One number for every head; higher means more important.
 
     A score of one's own is a frozen dataclass whose fields are its options. It has `name`,

@@ -26,7 +26,7 @@ from headcount.commands import (
     check_model,
     recorded,
 )
-from headcount.core import Document, InputError, ResumePolicy
+from headcount.core import Count, Document, InputError, ResumePolicy, check_options
 from headcount.corpora import Corpus, named_columns
 from headcount.papers.evolution.record import EvolutionOptions
 from headcount.papers.train_command import training_shown
@@ -97,7 +97,7 @@ class Voita2019Evolution(ResumableArguments, PaperCommand["list[models.Loaded]"]
     """Parallel text: the models read its sources, and missing models are trained on it."""
     dev: tuple[str, ...] = ()
     """Development set of the trainings."""
-    seeds: int = 2
+    seeds: Count = 2
     """Number of models of each objective."""
     device: Literal["cpu", "cuda"] = "cpu"
     """Device to train on."""
@@ -105,8 +105,7 @@ class Voita2019Evolution(ResumableArguments, PaperCommand["list[models.Loaded]"]
     def check(self) -> None:
         """Check everything that needs no model."""
         check_data((*self.data, *self.dev))
-        if self.seeds < 1:
-            raise InputError(f"Expected at least 1 seed, got {self.seeds}. Give --seeds 2.")
+        check_options(self)
 
     def prepare(self) -> "list[models.Loaded]":
         """Load the models, after training those that are missing."""

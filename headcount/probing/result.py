@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, final, get_args
 
-from headcount.core import MAX_TOKENS, Count, InputError, Seed, at_least, check_known, check_options
+from headcount.core import MAX_TOKENS, Count, InputError, Seed, at_least, check_options
 from headcount.results import ModelRecord, Result, find, table
 
 _NUMBERS = "the numbers of probes"
@@ -201,8 +201,6 @@ class ProbeOptions(TreebankOptions):
         super().__post_init__()
         if not self.probes:
             raise InputError(f"Expected a probe out of {', '.join(PROBES)}, got none. Name one.")
-        for name in self.probes:
-            check_known("a probe", name, PROBES)
         if not self.ranks or min(self.ranks) < 1:
             raise InputError(f"Expected ranks of at least 1, got {self.ranks}. Give --ranks 64.")
 

@@ -64,7 +64,6 @@ class TrialArguments(LearningArguments):
         Raises:
             InputError: If the number of examples or another argument can't be used.
         """
-        check_options(self)
         if self.protect:
             pruning.check_protect(self.protect)
         super().check()
@@ -147,7 +146,7 @@ class Curve(ResumableArguments, ResultCommand["Inputs[pruning.Roles | None]", "r
     """Methods to compare; all by default."""
     options: Annotated[object, tyro.conf.Suppress] = None
     """Options of the methods, given as --methods.METHOD.NAME VALUE."""
-    seeds: int = 5
+    seeds: Count = 5
     """Number of random orders to draw."""
     scores: bool = True
     """Measure the score at every point (a beam search in translation) beside the loss."""
@@ -177,11 +176,7 @@ class Curve(ResumableArguments, ResultCommand["Inputs[pruning.Roles | None]", "r
                 "Expected at least one budget and one method, got none. Name them with "
                 "--keep and --methods."
             )
-        if self.seeds < 1:
-            raise InputError(
-                f"Expected --seeds of at least 1, got {self.seeds}. To draw no random order, "
-                "name the other --methods."
-            )
+        check_options(self)
         if self.seeds != Curve.seeds and "random" not in self._chosen():
             raise InputError("Only the method random reads --seeds. Leave --seeds out.")
         if any(pruning.is_trained(each) for each in self._chosen().values()):

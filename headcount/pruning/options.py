@@ -24,13 +24,14 @@ from functools import cache
 from typing import Annotated, ClassVar
 
 from headcount.core import (
+    ABOVE_0_TO_1,
     FROM_0,
+    FROM_0_TO_1,
+    Checked,
     InputError,
     Registry,
     at_least,
-    check_choice,
     check_known,
-    check_options,
 )
 from headcount.importance import SCORES, DeltaOf, Score
 from headcount.training import FinetuneConfig
@@ -40,7 +41,7 @@ CALIBRATION = 2000
 
 
 @dataclass(frozen=True)
-class MethodOptions(ABC):
+class MethodOptions(Checked, ABC):
     """Options of a method: those of the command line, and fields of the method itself."""
 
     registry: ClassVar[str] = "headcount.pruning.options:METHODS"
@@ -59,15 +60,8 @@ def is_trained(options: MethodOptions) -> bool:
 class StepOptions(MethodOptions):
     """Options of every method that scores heads again after each step."""
 
-    step: float = 1.0
+    step: Annotated[float, FROM_0_TO_1] = 1.0
     """Share of the heads to prune before the others are scored again; 0: after each head."""
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.step <= 1:
-            raise InputError(
-                f"Expected a share of the heads from 0 to 1 as the step, got {self.step}. "
-                "Use 0.1 to prune a tenth of them at a time."
-            )
 
 
 @cache
@@ -83,14 +77,10 @@ class AblationOptions(StepOptions):
     """Options of `ablation`."""
 
     name: ClassVar[str] = "ablation"
-    step: float = 0.1
+    step: Annotated[float, FROM_0_TO_1] = 0.1
     """Share of the heads to prune before the others are measured again; 0: after each head."""
     quantity: DeltaOf = "loss"
     """Quantity that measures the harm of removing a head."""
-
-    def __post_init__(self) -> None:
-        check_choice("a quantity", self.quantity, DeltaOf)
-        super().__post_init__()
 
 
 @dataclass(frozen=True)
@@ -120,7 +110,7 @@ class L0Options(MethodOptions):
     """Penalty of an open head, in the loss's unit; by default one that meets the budget."""
     sweep: Annotated[int, at_least(0, "training")] = 0
     """Largest number of coefficients to try, starting with the given one; 0 for no sweep."""
-    falling: float = 0.5
+    falling: Annotated[float, ABOVE_0_TO_1] = 0.5
     """Share of the training over which the expected number of open heads falls to the budget."""
     start: float = 2.0
     """Initial log a; 2 means an open gate."""
@@ -132,9 +122,7 @@ class L0Options(MethodOptions):
             raise InputError("The option voita2019 sets its own start. Leave start out.")
         if self.falling != L0Options.falling and (self.sweep or self.coefficient is not None):
             raise InputError("Only training without a coefficient uses falling. Leave it out.")
-        if not 0 < self.falling <= 1:
-            raise InputError(f"Expected falling above 0 and at most 1, got {self.falling}.")
-        check_options(self)
+        super().__post_init__()
         if self.sweep and self.coefficient == 0:
             raise InputError("Expected a coefficient above 0 to start a sweep, got 0. Raise it.")
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, final, get_args
 
-from headcount.core import Count, InputError, Seed, at_least, check_choice, check_options
+from headcount.core import Count, InputError, Seed, at_least, check_options
 from headcount.corpora import check_template
 from headcount.skills.skill import SKILL_CLASSES
 
@@ -78,10 +78,6 @@ class SkillOptions:
         for name in ("kinds", "lengths", "depths", "replace"):
             if not getattr(self, name):
                 raise InputError(f"Expected at least one of {name}, got none. Name one.")
-        for kind in self.kinds:
-            check_choice("a kind of needle", kind, Kind)
-        for value in self.replace:
-            check_choice("a replacement", value, Value)
         if min(self.lengths) < SHORTEST:
             raise InputError(
                 f"Expected lengths of at least {SHORTEST} tokens, got {min(self.lengths)}. A "

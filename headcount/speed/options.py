@@ -6,9 +6,7 @@ from typing import Annotated, Literal, final
 from headcount.core import Count, InputError, at_least, check_options
 
 ModeName = Literal["forward", "generate"]
-
-MODE_NAMES: tuple[ModeName, ...] = ("forward", "generate")
-"""Every mode: one forward (of a decoder: a prompt), or greedy generation."""
+"""One forward (of a decoder: a prompt), or greedy generation."""
 
 
 @final
@@ -40,7 +38,3 @@ class Options:
                 found = ", ".join(map(str, values)) or "none"
                 raise InputError(f"Expected {name} of at least 1, got {found}.")
         check_options(self)
-        if unknown := set(self.modes) - set(MODE_NAMES):
-            raise InputError(
-                f"Expected modes out of {', '.join(MODE_NAMES)}, got {', '.join(sorted(unknown))}."
-            )

@@ -2,9 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, final, get_args
+from typing import Annotated, Any, Literal, final, get_args
 
-from headcount.core import MAX_TOKENS, InputError, Registry, check_choice, check_known
+from headcount.core import (
+    ABOVE_0_TO_1,
+    MAX_TOKENS,
+    Checked,
+    InputError,
+    Registry,
+    Seed,
+    check_known,
+)
 from headcount.corpora import (
     GRADE,
     NEGATIVE,
@@ -237,7 +245,7 @@ def read_examples(
 
 @final
 @dataclass(frozen=True)
-class Masking:
+class Masking(Checked):
     """How tokens are masked for masked language modelling.
 
     >>> Masking(seed=3).share
@@ -247,19 +255,12 @@ class Masking:
         InputError: for an unknown replacement, or a share that masks nothing or too much.
     """
 
-    seed: int = 0
+    seed: Seed = 0
     """Seed of the masks."""
-    share: int | float = 0.15
+    share: Annotated[int | float, ABOVE_0_TO_1] = 0.15
     """Share of an example's content tokens that are masked."""
     replacement: Replacement = "mask"
     """What replaces a masked token: always [MASK], or as in BERT."""
-
-    def __post_init__(self) -> None:
-        check_choice("a replacement", self.replacement, Replacement)
-        if not 0 < self.share <= 1:
-            raise InputError(
-                f"Expected a share of masked tokens above 0 and up to 1, got {self.share}."
-            )
 
 
 def check_roles(roles: Sequence[str], has_chats: bool) -> None:

@@ -8,10 +8,9 @@ from headcount.core import (
     BELOW_1,
     FROM_0,
     FROM_0_TO_1,
+    Checked,
     InputError,
     at_least,
-    check_choice,
-    check_options,
 )
 
 Schedule = Literal["linear", "inverse_sqrt", "constant_with_warmup"]
@@ -20,7 +19,7 @@ Algorithm = Literal["adamw", "muon"]
 
 
 @dataclass(frozen=True)
-class Optimization:
+class Optimization(Checked):
     """Batches, learning rate and gradients of transformers' Trainer.
 
     Raises:
@@ -48,12 +47,6 @@ class Optimization:
     """Number format of matrix products in training (autocast); weights are float32."""
     label_smoothing: Annotated[float, BELOW_1] = 0.0
     """Share of the probability spread evenly over all answers, in tasks that choose answers."""
-
-    def __post_init__(self) -> None:
-        check_choice("a schedule", self.schedule, Schedule)
-        check_choice("an optimizer", self.optimizer, Algorithm)
-        check_choice("a precision", self.precision, Precision)
-        check_options(self)
 
 
 Trained = Literal["all", "encoder", "gates"]
@@ -85,10 +78,6 @@ class FinetuneConfig(Optimization):
     """Learning rate of gates when that of the weights is at its peak."""
     save_every: Annotated[int, ABOVE_0] = 500
     """Steps between two checkpoints."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice("a trained part", self.trained, Trained)
 
     @property
     def is_taught(self) -> bool:

@@ -36,7 +36,7 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["analyze", "m", "--dtype", "b"], {"bfloat16"}),
         (["report", "out", "--"], {"--help", "--formats", "--pruned", "--confirm", *EVERYWHERE}),
         (["prune", "m", "--method", ""], {"fisher", "l0"}),
-        (["export", "--to", "onnx", "--ca"], {"--cache"}),
+        (["export", "m", "--to", "onnx", "--ca"], {"--cache"}),
     ],
 )
 def test_words_that_bash_offers(typed: list[str], expected: set[str], script: Path) -> None:

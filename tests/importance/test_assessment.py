@@ -306,7 +306,7 @@ def test_heads_are_ablated_on_some_examples_where_all_take_long(
 
 
 def test_bad_input() -> None:
-    with pytest.raises(InputError, match="at least 1 example to ablate heads on, got 0"):
+    with pytest.raises(InputError, match="Expected ablated_examples of at least 1, got 0"):
         Options(ablated_examples=0)
     with pytest.raises(InputError, match="at least one example"):
         Classification(small.loaded("BertForSequenceClassification"), {"text": [], "label": []})

@@ -226,10 +226,10 @@ def test_progress_counts_updates() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"starts": 0}, "Expected starts of at least 1 for causal gates, got 0."),
-        ({"update_examples": -1}, "Expected update-examples of at least 1"),
-        ({"reward": 0.0}, "Expected a finite reward above 0 for causal gates, got 0.0. The"),
-        ({"rate": float("inf")}, "Expected a finite rate above 0"),
+        ({"starts": 0}, "Expected starts of at least 1, got 0."),
+        ({"update_examples": -1}, "Expected update_examples of at least 1, got -1"),
+        ({"reward": 0.0}, "Expected a finite number above 0 for reward, got 0.0."),
+        ({"rate": float("inf")}, "Expected a finite number above 0 for rate, got inf"),
     ],
 )
 def test_options_out_of_their_range(options: dict[str, Any], message: str) -> None:

@@ -231,7 +231,7 @@ def test_refusals(encoder: Path, pairs: Path, tmp_path: Path) -> None:
     assert status == 2 and "--score-test only affects changes of the score" in errors
     none = ("--methods", "ablation", "--samples", 0)
     status, _, errors = similarity(encoder, pairs, tmp_path / "f", *none)
-    assert status == 2 and "at least 1 swap or resample, got samples=0" in errors
+    assert status == 2 and "Expected samples of at least 1, got 0" in errors
     assert not (tmp_path / "f" / "heads.parquet").exists()
     status, _, errors = similarity(encoder, pairs, tmp_path / "e", *against, "--overwrite")
     assert status == 2 and "Expected --against to name an assessment on other data" in errors

@@ -137,8 +137,8 @@ def test_what_can_not_be_learned_is_refused() -> None:
     loaded, task = TASKS["masked-bert"]()
     wrong: dict[str, Any]
     for wrong, says in [
-        ({"steps": 0}, "Expected steps of at least 1 for Matryoshka attribution, got 0"),
-        ({"step_examples": -1}, "Expected step-examples of at least 1"),
+        ({"steps": 0}, "Expected steps of at least 1, got 0"),
+        ({"step_examples": -1}, "Expected step_examples of at least 1"),
     ]:
         with pytest.raises(InputError, match=says):
             matryoshka(loaded, task, **wrong)

@@ -71,7 +71,7 @@ def test_a_method_has_its_options_as_fields() -> None:
         (
             "gradient",
             {"step": 2.0},
-            "Expected a share of the heads from 0 to 1 as the step",
+            "Expected a number from 0 to 1 for step",
         ),
         ("l0", {"coefficient": -0.1}, "Expected a finite number of at least 0 for coefficient"),
         ("l0", {"sweep": -1}, "Expected sweep of at least 0 trainings, got -1"),

@@ -158,7 +158,7 @@ def test_a_text_of_one_token_is_counted_and_left_out() -> None:
 @pytest.mark.parametrize(
     ("task", "options", "message"),
     [
-        (Masking, {"share": 0}, "Expected a share of masked tokens above 0 and up to 1, got 0"),
+        (Masking, {"share": 0}, "Expected a number above 0 and at most 1 for share, got 0"),
         (masked, {"max_length": 2}, "Expected more than 2 tokens .* got max_length=2"),
         (
             lambda **options: CausalLanguageModelling(

@@ -5,7 +5,7 @@ import inspect
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pytest
 
@@ -15,6 +15,7 @@ from headcount.core import (
     BELOW_1,
     FROM_0,
     FROM_0_TO_1,
+    Checked,
     Count,
     InputError,
     Seed,
@@ -23,7 +24,7 @@ from headcount.core import (
 )
 
 ROOT = Path(headcount.__file__).parent
-NAMES = {"ABOVE_0", "BELOW_1", "FROM_0", "FROM_0_TO_1", "Count", "Seed", "at_least"}
+NAMES = {"ABOVE_0", "ABOVE_0_TO_1", "BELOW_1", "FROM_0", "FROM_0_TO_1", "Count", "Seed", "at_least"}
 
 
 @dataclass
@@ -64,6 +65,22 @@ def test_other_values_are_refused(name: str, value: Any, expected: str) -> None:
 def test_numbers_of_a_tuple_are_checked_one_by_one() -> None:
     with pytest.raises(InputError, match="^Expected sizes of at least 1, got 3, 0, 2.$"):
         check_options(Options(sizes=(3, 0, 2)))
+
+
+@dataclass(frozen=True)
+class Orders(Checked):
+    first: Literal["up", "down"] = "up"
+    others: tuple[Literal["up", "down"], ...] = ()
+    last: Annotated[Literal["up", "down"] | None, "of a command"] = None
+
+
+@pytest.mark.parametrize("name", ["first", "others", "last"])
+def test_other_words_are_refused(name: str) -> None:
+    refused = {"first": "dwn", "others": ("up", "dwn"), "last": "dwn"}[name]
+    says = rf"^Expected {name} \(one of up, down\), got 'dwn'. Did you mean down\?$"
+    with pytest.raises(InputError, match=says):
+        Orders(**{name: refused})
+    assert Orders("down", ("up", "down")).last is None
 
 
 def declaring() -> list[tuple[str, str]]:

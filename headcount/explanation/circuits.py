@@ -52,6 +52,8 @@ RESAMPLES = 5
 class Others:
     """What the heads outside a circuit output."""
 
+    plan: Plan
+    """The prompts, and the heads."""
     name: str
     about: str
     """What that is, as the end of a sentence: "the other heads give ...". """
@@ -66,7 +68,7 @@ class Others:
 
 
 def others_of(plan: Plan) -> list[Others]:
-    """What the plan names.
+    """What the plan names, one by one.
 
     Raises:
         InputError: for an effect that replaces no outputs in the prompt.
@@ -84,14 +86,22 @@ _OURS: Mapping[str, tuple[type[Replacement], str]] = {
 def _others(plan: Plan, name: str) -> Others:
     if name == "resample":
         about = f"their outputs in another prompt (the mean over {RESAMPLES} draws)"
-        return Others(name, about, partial(_resampled, plan))
+        return Others(plan, name, about, partial(_resampled, plan))
     effect, about = _OURS.get(name) or (EFFECTS.find(name), "")
     if not issubclass(effect, Replacement) or effect.into_second or "looks" in effect.needs:
         raise InputError(
             f"Expected {', '.join(_OURS)}, resample or an effect that replaces what heads give in "
             f"the prompt, for the heads outside a circuit, got {name}. Name another."
         )
-    return Others(name, about or f"something else ({effect.label})", partial(_fixed, (effect(),)))
+    about = about or f"something else ({effect.label})"
+    return Others(plan, name, about, partial(_fixed, (effect(),)))
+
+
+def elsewhere_of(others: Others, cases: Sequence[Case]) -> Others:
+    """The same others in prompts of other templates."""
+    options = replace(others.plan.options, others=(others.name,))
+    plan = Plan.of(others.plan.loaded, cases, options, others.plan.texts)
+    return _others(plan, others.name)
 
 
 def _fixed(replacements: Sequence[Replacement], n: int) -> Sequence[Replacement]:
@@ -126,11 +136,15 @@ class _Resampled(Replacement):
 class Ends:
     """What is predicted with all heads as they are, and with none."""
 
-    plan: Plan
     others: Others
     """What heads give that are not as they are."""
     whole_N: Float[np.ndarray, " prompt"]
     nothing_N: Float[np.ndarray, " prompt"]
+
+    @property
+    def plan(self) -> Plan:
+        """The prompts, and the heads."""
+        return self.others.plan
 
     def row(self) -> ComplementRow:
         """The means over prompts, and the interval of their difference."""
@@ -179,7 +193,7 @@ def ends_of(plan: Plan) -> tuple[list[Ends], list[str]]:
             "can't do has no circuit. Give others, or swap targets and rivals."
         )
     pairs = zip(others, nothings, strict=True)
-    found = [Ends(plan, each, whole_N, nothing_N) for each, nothing_N in pairs]
+    found = [Ends(each, whole_N, nothing_N) for each, nothing_N in pairs]
     if not any(each.can_judge for each in found):
         raise InputError(
             f"Expected heads that raise what is predicted, {found[0].seen()}. A circuit is judged "

@@ -26,7 +26,7 @@ from headcount.core import (
 from headcount.corpora import Corpus
 from headcount.explanation.attribution import written
 from headcount.explanation.backups import with_backups
-from headcount.explanation.circuits import ends_of
+from headcount.explanation.circuits import elsewhere_of, ends_of
 from headcount.explanation.effects import EFFECTS
 from headcount.explanation.options import ExplainOptions
 from headcount.explanation.plan import Plan
@@ -174,13 +174,14 @@ def _explained(
 ) -> Explained:
     """Measure what is planned: heads one by one, together, and as circuits."""
     ends, faults = ends_of(plan) if plan.options.circuit else ([], [])
+    there = elsewhere_of(ends[0].others, elsewhere) if ends and elsewhere else None
     singles = Singles.measured(plan, progress)
     found = singles.explained(kind, faults)
     for part in PARTS:
         found = part(found, singles, progress)
     if not ends:
         return found
-    return with_circuits(found, singles, Search(ends, given, elsewhere), progress)
+    return with_circuits(found, singles, Search(ends, given, there), progress)
 
 
 def with_written(found: Explained, singles: Singles, progress: Progress) -> Explained:

@@ -64,7 +64,7 @@ def forecast(loaded: Loaded, prompts: Sequence[Prompt], options: ExplainOptions)
     rows = [curves[0] + singles, *curves[1:]]
     seconds = len(cases) * (_RUNS * run_s + float(np.dot(rows, row_s)))
     if options.learning:
-        end = Ends(plan, others[0], np.ones(len(middle)), np.zeros(len(middle)))
+        end = Ends(others[0], np.ones(len(middle)), np.zeros(len(middle)))
         learning_s = _timed(lambda: learn(end, range(len(middle)), 0, silent))[1]
         seconds += 2 * options.learning / _STEPS * learning_s
     if seconds < _SOON:

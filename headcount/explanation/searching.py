@@ -18,18 +18,16 @@ from headcount.core import Head, InputError, Progress, amount, paced
 from headcount.explanation.circuit_rows import ORDERS, SIGNED, KeptRow, Order, StableRow
 from headcount.explanation.circuits import (
     Ends,
+    Others,
     Ranked,
     areas_of,
     curves_of,
-    others_of,
 )
 from headcount.explanation.matryoshka import learned
 from headcount.explanation.options import ExplainOptions
-from headcount.explanation.plan import Plan
 from headcount.explanation.prompt_runs import PromptRuns
 from headcount.explanation.reason_rows import looks_of
 from headcount.explanation.result import Explained
-from headcount.explanation.runs import Case
 from headcount.explanation.singles import Halves, Singles, chosen
 from headcount.explanation.stable import (
     kept_rows,
@@ -57,8 +55,9 @@ class Search:
     """What is predicted with all heads and with none; the first one judges circuits first."""
     given: Mapping[str, Float[np.ndarray, " head"]]
     """Scores of all heads by name, measured on other data."""
-    elsewhere: Sequence[Case]
-    """Prompts of other templates, on which the stable circuit is measured, too."""
+    elsewhere: Others | None
+    """What other heads give in prompts of other templates, on which the stable circuit is measured,
+    too."""
 
 
 def with_circuits(
@@ -78,14 +77,12 @@ def with_circuits(
     kept, rows, heads = list[KeptRow](), list[StableRow](), list[Head]()
     stable = stable_circuit(effects, curves, plan.units, seed)
     if stable is not None:
-        rows += stable_rows(stable, plan, ends[0].others)
+        rows += stable_rows(stable, ends[0].others)
         heads += unexplained(rows, found)
-        kept += kept_rows(stable, plan, ends[0].others, "these")
+        kept += kept_rows(stable, ends[0].others, "these")
         record = replace(record, stable=stable.ranking, stable_size=stable.size)
-        if search.elsewhere:
-            options = replace(plan.options, others=(ends[0].others.name,))
-            there = Plan.of(plan.loaded, search.elsewhere, options, plan.texts)
-            kept += kept_rows(stable, there, others_of(there)[0], "elsewhere")
+        if search.elsewhere is not None:
+            kept += kept_rows(stable, search.elsewhere, "elsewhere")
     found = replace(
         found,
         record=record,

@@ -42,7 +42,6 @@ from headcount.explanation.circuit_rows import (
     faithfulness,
 )
 from headcount.explanation.circuits import Others
-from headcount.explanation.plan import Plan
 from headcount.explanation.prompt_runs import PromptRuns
 from headcount.explanation.result import Explained
 from headcount.numbers import percent
@@ -181,31 +180,30 @@ def _first(curves: Sequence[Curve]) -> list[Curve]:
     return [each for each in curves if (each.others, each.order) == (curves[0].others, SIGNED)]
 
 
-def kept_rows(stable: Stable, plan: Plan, others: Others, prompts: str) -> Iterator[KeptRow]:
+def kept_rows(stable: Stable, others: Others, prompts: str) -> Iterator[KeptRow]:
     """How faithful the sets of a stable circuit are.
 
     Args:
         stable: the circuit.
-        plan: the prompts.
-        others: what all other heads give.
+        others: what all other heads give in the prompts.
         prompts: what the prompts are called.
     """
     sets = stable.sets()
-    left_NS = _left(plan, others, stable.heads, [*sets.values()])
+    left_NS = _left(others, stable.heads, [*sets.values()])
     whole_N, nothing_N, kept_NS = left_NS[:, 0], left_NS[:, 1], left_NS[:, 2:]
     value_NS = faithfulness(kept_NS - nothing_N[:, None], (whole_N - nothing_N)[:, None])
     for (name, is_in_H), value_N in zip(sets.items(), value_NS.T, strict=True):
-        yield KeptRow(prompts, name, int(is_in_H.sum()), *plan.blocks.within(value_N))
+        yield KeptRow(prompts, name, int(is_in_H.sum()), *others.plan.blocks.within(value_N))
 
 
-def stable_rows(stable: Stable, plan: Plan, others: Others) -> Iterator[StableRow]:
+def stable_rows(stable: Stable, others: Others) -> Iterator[StableRow]:
     """A row for each head: how often it is in, and what the circuit loses without it."""
     kept = np.flatnonzero(stable.is_kept_H).tolist()
     without = [stable.is_kept_H & (np.arange(len(stable.heads)) != number) for number in kept]
-    left_NS = _left(plan, others, stable.heads, [stable.is_kept_H, *without])
+    left_NS = _left(others, stable.heads, [stable.is_kept_H, *without])
     gain = float((left_NS[:, 0] - left_NS[:, 1]).mean())
     lost_NS = (left_NS[:, 2:3] - left_NS[:, 3:]) / gain
-    p_S = plan.blocks.p(lost_NS)
+    p_S = others.plan.blocks.p(lost_NS)
     lost = dict(zip(kept, zip(lost_NS.mean(0).tolist(), p_S.tolist(), strict=True), strict=True))
     nan = float("nan")
     for number, (head, share) in enumerate(zip(stable.heads, stable.share_H, strict=True)):
@@ -228,10 +226,7 @@ def _verdict(stable: Stable, number: int) -> str:
 
 
 def _left(
-    plan: Plan,
-    others: Others,
-    heads: Sequence[Head],
-    sets: Sequence[Bool[np.ndarray, " head"]],
+    others: Others, heads: Sequence[Head], sets: Sequence[Bool[np.ndarray, " head"]]
 ) -> Float[np.ndarray, "prompt set"]:
     """What is predicted of each prompt with all heads, with none, and with some sets alone."""
     gone = [[*heads], *([heads[n] for n in np.flatnonzero(~is_in_H).tolist()] for is_in_H in sets)]
@@ -239,4 +234,4 @@ def _left(
     def of_prompt(n: int, runs: PromptRuns) -> Float[np.ndarray, " set"]:
         return np.append(runs.value, others.left(n, runs, gone))
 
-    return np.stack(plan.measured(of_prompt, "", silent))
+    return np.stack(others.plan.measured(of_prompt, "", silent))

@@ -84,6 +84,7 @@ from .messages import check_template as check_template
 from .messages import template_values as template_values
 from .misread import Misread as Misread
 from .misread import Named as Named
+from .misread import Noted as Noted
 from .picture_encoder import PictureEncoder as PictureEncoder
 from .picture_regions import map_of as map_of
 from .picture_rows import asking as asking
@@ -122,7 +123,6 @@ from .sentence import Clip as Clip
 from .sentence import Encoded as Encoded
 from .sentence import Layout as Layout
 from .sentence import Link as Link
-from .sentence import Noted as Noted
 from .sentence import Place as Place
 from .sentence import Sentence as Sentence
 from .sentence import Shown as Shown

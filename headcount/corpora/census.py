@@ -25,8 +25,8 @@ from headcount.corpora.encoder import EncodedPair
 from headcount.corpora.frequencies import Frequencies, add_counts
 from headcount.corpora.halves import FIRST_HALF, Halves, is_in_second_half, numbered
 from headcount.corpora.image_encoder import AnyEncoder
-from headcount.corpora.misread import Misread
-from headcount.corpora.sentence import Encoded, Noted, Sentence
+from headcount.corpora.misread import Misread, Noted
+from headcount.corpora.sentence import Encoded, Sentence
 from headcount.results import MOST_TEXTS, Counts
 from headcount.vocabulary import ALL
 

@@ -1,7 +1,7 @@
-"""Misread: sentences of treebanks that are read in another way than the others, and a warning.
+"""Misread: texts and sentences that are read in another way than they are written, and warnings.
 
-A sentence's own text may have other letters than its words, or the tokenizer's pieces may hide
-where its words are.
+A sentence of a treebank may have a text with other letters than its words, or the tokenizer's
+pieces may hide where its words are. A text may begin with a token that the tokenizer puts there.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -68,4 +68,38 @@ class Misread:
             yield (
                 "sentences whose words can't be found in the tokenizer's pieces, so that nothing "
                 f"is known of their words: {self.unmapped}"
+            )
+
+
+@final
+@dataclass(frozen=True)
+class Noted:
+    """Numbers of texts that are read in another way than they are written."""
+
+    repeated: int = 0
+    """Texts that begin or end themselves with tokens that the tokenizer puts there."""
+    thoughts: int = 0
+    """Thoughts of chats that the template leaves out."""
+
+    @classmethod
+    def of(cls, encoded: Iterable[Encoded]) -> "Noted":
+        """The numbers of some texts."""
+        texts = [one for one in encoded if one.first_token == 0]
+        repeated = sum(one.num_repeated > 0 for one in texts)
+        return cls(repeated, sum(one.num_thoughts for one in texts))
+
+    def __add__(self, other: "Noted") -> "Noted":
+        return Noted(self.repeated + other.repeated, self.thoughts + other.thoughts)
+
+    def warnings(self) -> Iterator[str]:
+        """A sentence for each number that is not 0."""
+        if self.repeated:
+            yield (
+                "texts that begin or end with a token that the tokenizer puts there itself, which "
+                f"is read once: {self.repeated:,}"
+            )
+        if self.thoughts:
+            yield (
+                "thoughts in earlier replies of chats that the chat template leaves out: "
+                f"{self.thoughts:,}"
             )

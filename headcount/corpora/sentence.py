@@ -10,7 +10,7 @@ their pieces in common, and nothing can tell them apart.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain, compress, pairwise
 from pathlib import Path
@@ -276,40 +276,6 @@ class Encoded:
     def measured(self, values: Sequence[T]) -> list[T]:
         """The values of the tokens that are measured here, one value per token given."""
         return [*values] if self.is_measured is None else [*compress(values, self.is_measured)]
-
-
-@final
-@dataclass(frozen=True)
-class Noted:
-    """Numbers of texts that are read in another way than they are written."""
-
-    repeated: int = 0
-    """Texts that begin or end themselves with tokens that the tokenizer puts there."""
-    thoughts: int = 0
-    """Thoughts of chats that the template leaves out."""
-
-    @classmethod
-    def of(cls, encoded: Iterable[Encoded]) -> "Noted":
-        """The numbers of some texts."""
-        texts = [one for one in encoded if one.first_token == 0]
-        repeated = sum(one.num_repeated > 0 for one in texts)
-        return cls(repeated, sum(one.num_thoughts for one in texts))
-
-    def __add__(self, other: "Noted") -> "Noted":
-        return Noted(self.repeated + other.repeated, self.thoughts + other.thoughts)
-
-    def warnings(self) -> Iterator[str]:
-        """A sentence for each number that is not 0."""
-        if self.repeated:
-            yield (
-                "texts that begin or end with a token that the tokenizer puts there itself, which "
-                f"is read once: {self.repeated:,}"
-            )
-        if self.thoughts:
-            yield (
-                "thoughts in earlier replies of chats that the chat template leaves out: "
-                f"{self.thoughts:,}"
-            )
 
 
 def located(text: str, tokens: Sequence[str]) -> tuple[Span, ...] | None:

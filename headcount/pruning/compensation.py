@@ -12,11 +12,13 @@ Optimization (Jamieson & Talwalkar, 2016), https://arxiv.org/abs/1502.07943
 Recovery: a pruned model is fine-tuned, and may learn from the dense model as its teacher.
 
 Reference: Hinton et al. (2015): see `headcount.training.distillation`
+
+Control: the dense model is trained as the pruned one was.
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import product
 from typing import final, get_args
@@ -29,10 +31,16 @@ from headcount.gates import Fixed
 from headcount.models import Loaded, revision
 from headcount.pruning.before_after import evaluate_gated
 from headcount.pruning.context import PruningContext
-from headcount.pruning.methods.method import Selection
+from headcount.pruning.methods.method import Method, Selection
 from headcount.pruning.reconstruction import OutputMoments, Per, fold, output_moments, rescale
-from headcount.results import Calibration, RecoveryRecord, StageResult, StagesRecord
-from headcount.tasks import Evaluation, Task
+from headcount.results import (
+    Calibration,
+    ControlTraining,
+    RecoveryRecord,
+    StageResult,
+    StagesRecord,
+)
+from headcount.tasks import Evaluation, Task, evaluate
 from headcount.training import FinetuneConfig, FineTuned, finetune
 
 
@@ -327,3 +335,33 @@ def _ways(
             name = f"rescaling by {per}" + (", folding" if folds else "")
             ways[name] = partial(rescale, loaded, plan, sums, per, folds, fed)
     return ways
+
+
+def control(
+    stages: Compensation, method: Method, context: PruningContext, dev: Task
+) -> tuple[Loaded, tuple[ControlTraining, ...]] | None:
+    """Train the dense model as the pruned one was; None if no training changed any weights.
+
+    Returns:
+        The dense model after its trainings, and these in order.
+    """
+    trainings = {"choice": method.tuning, "recovery": stages.recovery}
+    wanted = {name: each for name, each in trainings.items() if each and each.trained != "gates"}
+    if not stages.control or not wanted:
+        return None
+    loaded, done = context.loaded, []
+    for name, given in wanted.items():
+        tuning = given.of_control(stages.control_taught)
+        state = context.state and context.state / f"control-{name}"
+        context.progress("control", 0, tuning.updates)
+        run = context.training_run("control", state)
+        teacher = context.loaded.model if tuning.is_taught else None
+        tuned = finetune(loaded, context.train, tuning, teacher=teacher, run=run).loaded
+        is_kept = name == "choice" or _loss(tuned, dev, context) < _loss(loaded, dev, context)
+        loaded = tuned if is_kept else loaded
+        done.append(ControlTraining(settings=asdict(tuning), taught=given.is_taught, kept=is_kept))
+    return loaded, tuple(done)
+
+
+def _loss(loaded: Loaded, dev: Task, context: PruningContext) -> float:
+    return evaluate(loaded.model, context.watched(dev, "control on dev"), context.max_tokens).loss

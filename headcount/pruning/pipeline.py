@@ -6,7 +6,7 @@ that no choice depends on.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -20,7 +20,7 @@ from headcount.models import Loaded, as_loaded, revision
 from headcount.pruning.before_after import changes, few_in, slices
 from headcount.pruning.budget import Units, check_prunable
 from headcount.pruning.budget_spec import BudgetSpec, GivenKeep, dense
-from headcount.pruning.compensation import Compensation, run_stages
+from headcount.pruning.compensation import Compensation, control, run_stages
 from headcount.pruning.context import (
     PruneSettings,
     PruningContext,
@@ -38,7 +38,6 @@ from headcount.results import (
     ChoiceRecord,
     ControlChange,
     ControlRecord,
-    ControlTraining,
     DataSetChange,
     NeuronsRecord,
     PipelineRecord,
@@ -48,38 +47,6 @@ from headcount.results import (
 from headcount.skills import SkillOptions
 from headcount.speed import Options, cache_record, ceiling, size_record, takes_tokens
 from headcount.tasks import Evaluation, Task, TaskSplits, evaluate
-from headcount.training import finetune
-
-
-def control(
-    stages: Compensation, method: Method, context: PruningContext, dev: Task
-) -> tuple[Loaded, tuple[ControlTraining, ...]] | None:
-    """Train the dense model as the pruned one was; None if no training changed any weights.
-
-    Returns:
-        The dense model after its trainings, and these in order.
-    """
-    trainings = {"choice": method.tuning, "recovery": stages.recovery}
-    wanted = {name: each for name, each in trainings.items() if each and each.trained != "gates"}
-    if not stages.control or not wanted:
-        return None
-    loaded, done = context.loaded, []
-    for name, given in wanted.items():
-        tuning = given.of_control(stages.control_taught)
-        state = context.state and context.state / f"control-{name}"
-        context.progress("control", 0, tuning.updates)
-        run = context.training_run("control", state)
-        teacher = context.loaded.model if tuning.is_taught else None
-        tuned = finetune(loaded, context.train, tuning, teacher=teacher, run=run).loaded
-        is_kept = name == "choice" or _loss(tuned, dev, context) < _loss(loaded, dev, context)
-        loaded = tuned if is_kept else loaded
-        done.append(ControlTraining(settings=asdict(tuning), taught=given.is_taught, kept=is_kept))
-    return loaded, tuple(done)
-
-
-def _loss(loaded: Loaded, dev: Task, context: PruningContext) -> float:
-    return evaluate(loaded.model, context.watched(dev, "control on dev"), context.max_tokens).loss
-
 
 TOGETHER = "fisher"
 """Method that chooses heads and neurons together."""

@@ -29,8 +29,7 @@ from headcount.pruning import (
     prune,
 )
 from headcount.pruning.before_after import evaluate_gated
-from headcount.pruning.compensation import race, race_passes, recover, rounds, run_stages
-from headcount.pruning.pipeline import control
+from headcount.pruning.compensation import control, race, race_passes, recover, rounds, run_stages
 from headcount.pruning.reconstruction import OutputMoments, fold, output_moments, rescale
 from headcount.results import Calibration
 from headcount.tap import Tap

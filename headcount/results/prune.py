@@ -3,80 +3,19 @@
 A model made from a plan alone has no choice and no pipeline. A pruned model that was trained
 further has the choice, but none of the numbers that training made untrue.
 
-What followed the choice of heads, as `prune.json` holds it: stages, limit and control; and what the
-pruned model costs beside the dense one: speed and cache.
+What followed the choice of heads, as `prune.json` holds it: stages, limit and control; and what
+remains of the dense model: roles, skills, and heads that a list named.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, final
 
-from headcount.core import JsonObject, OwnJson, amount, brief_repr, omitted, sorted_by, stored
+from headcount.core import amount, brief_repr, omitted, sorted_by, stored
 from headcount.results.certificate import Comparison
+from headcount.results.costs import CacheRecord, CeilingRecord, SizeRecord, SpeedRecord
 from headcount.results.evaluation import DATA_SETS, ControlChange, DataSetChange
-from headcount.results.remains import SkillChange, Survival, Unlisted
 from headcount.results.store import Record
-
-
-@final
-@dataclass(frozen=True)
-class CachePart:
-    """A part of the cache: all layers of one kind."""
-
-    site: str
-    """`decoder.self`, whose cache grows with every token read or written; or `decoder.cross`, whose
-    cache grows with the source."""
-    window: int | None
-    """Largest number of tokens that these layers keep, by their sliding window; None for all."""
-    bytes_per_token: int
-    """Bytes of the keys and values of one token, summed over the layers."""
-
-
-@final
-@dataclass(frozen=True)
-class CacheRecord:
-    """The key/value cache of a dense and of a pruned model, in the same number format."""
-
-    dtype: str
-    """Number format of the keys and values, e.g. `float32`."""
-    dense: tuple[CachePart, ...]
-    """Parts of the dense model's cache."""
-    pruned: tuple[CachePart, ...]
-    """Parts of the pruned model's cache; a part without heads is missing."""
-
-    @property
-    def sentence(self) -> str:
-        """The cost of a token before and after."""
-        parts = [
-            f"{name}: {before:,} before, {after:,} after"
-            for name, before, after in cache_rows(self.dense, self.pruned)
-        ]
-        return f"Key/value cache in {self.dtype}, {'; '.join(parts)}."
-
-
-def cache_rows(
-    dense: Sequence[CachePart], pruned: Sequence[CachePart]
-) -> list[tuple[str, int, int]]:
-    """Every part in words, with the bytes a token of the dense and of the pruned model.
-
-    >>> cache_rows([CachePart("decoder.self", 512, 96)], [])
-    [('bytes a token, for the last 512 tokens', 96, 0)]
-    """
-    both = [
-        {(each.site, each.window): each.bytes_per_token for each in parts}
-        for parts in (dense, pruned)
-    ]
-    return [
-        (_words(*place), both[0].get(place, 0), both[1].get(place, 0))
-        for place in dict.fromkeys((*both[0], *both[1]))
-    ]
-
-
-def _words(site: str, window: int | None) -> str:
-    token = "source token" if site == "decoder.cross" else "token"
-    return f"bytes a {token}" + (
-        "" if window is None else f", for the last {amount(window, 'token')}"
-    )
 
 
 @final
@@ -92,81 +31,6 @@ class Base:
     """Name of a licence that the hub does not list."""
     license_link: str = ""
     """Address of that licence."""
-
-
-@final
-@dataclass(frozen=True)
-class SizeRecord:
-    """The weights of a dense and of a pruned model, in the same number format."""
-
-    dtype: str
-    """Number format of the weights, e.g. `float32`."""
-    dense: int
-    """Bytes of the dense model's weights; shared ones are counted once."""
-    pruned: int
-    """Bytes of the pruned model's weights."""
-
-    @property
-    def share(self) -> float:
-        """Bytes of the pruned model's weights as a share of the dense model's."""
-        return self.pruned / self.dense
-
-
-@final
-@dataclass(frozen=True)
-class Speedup:
-    """A ratio of times with its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
-
-
-@final
-@dataclass(frozen=True)
-class SpeedCase:
-    """The measured speedup of one case."""
-
-    mode: str
-    """`forward` or `generate`."""
-    batch: int
-    """Number of examples in a batch."""
-    length: int
-    """Number of tokens in an example."""
-    new_tokens: int
-    """Number of tokens to generate; 0 in a forward pass."""
-    speedup: Speedup
-    """Time of the dense model divided by that of the pruned one."""
-    ceiling: float
-    """Largest speedup if time is proportional to FLOPs."""
-
-
-@final
-@dataclass(frozen=True)
-class SpeedRecord(OwnJson):
-    """The speed of a pruned model beside the dense one."""
-
-    cases: tuple[SpeedCase, ...]
-    """Every case that was timed."""
-    warnings: tuple[str, ...]
-    """A sentence for every speedup that is not reliable."""
-    numbers: Mapping[str, Any]
-    """Everything that was measured, as in `speed.json`."""
-
-    @classmethod
-    def of(cls, numbers: Mapping[str, Any]) -> "SpeedRecord":
-        """The speed that was just measured, from the contents of `speed.json`."""
-        return cls.from_json(JsonObject.of(numbers, "the measured speed", "headcount speed"))
-
-    def to_json(self) -> Mapping[str, Any]:
-        """The contents of `speed.json`."""
-        return self.numbers
-
-    @classmethod
-    def from_json(cls, found: JsonObject) -> "SpeedRecord":
-        """The speed in a `prune.json` or `speed.json`."""
-        cases = found.field("cases", tuple[SpeedCase, ...])
-        return cls(cases, found.field("warnings", tuple[str, ...]), found.values)
 
 
 @final
@@ -330,6 +194,73 @@ class ChoiceRecord:
 
 @final
 @dataclass(frozen=True)
+class Survival:
+    """What became of one role."""
+
+    role: str
+    """Name of the role."""
+    before: int
+    """Number of heads with the role in the dense model."""
+    stayed: tuple[str, ...]
+    """Names of these heads that were kept."""
+    kept: tuple[str, ...] | None = None
+    """Names of these heads that still have the role after pruning; None if not analysed."""
+    taken_over: tuple[str, ...] | None = None
+    """Names of heads that have the role only in the pruned model; None if not analysed."""
+
+
+@final
+@dataclass(frozen=True)
+class SkillChange:
+    """What a pruned model can still do of what the dense one can."""
+
+    skill: str
+    """Name of the skill."""
+    cases: int
+    """Number of texts, needles or prompts."""
+    before: float
+    """Share that the dense model has right, over cases."""
+    after: float
+    """The same of the pruned model."""
+    low: float
+    """Low end of the 95 % interval of the difference, over cases."""
+    high: float
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether less is right, beyond chance."""
+        return self.high < 0
+
+
+@final
+@dataclass(frozen=True)
+class Unlisted:
+    """Pruned heads that a field of the model's configuration listed by number."""
+
+    field: str
+    """Name of the field."""
+    serves: str
+    """What the listed heads are for, in the plural, e.g. `time stamps of words`."""
+    heads: tuple[str, ...]
+    """Names of the heads that it no longer lists."""
+    left: int
+    """Number of heads that it still lists, renumbered."""
+
+    @property
+    def sentence(self) -> str:
+        """What became of the field."""
+        gone = f"{', '.join(self.heads)}, which left it"
+        if not self.left:
+            return f"There are no {self.serves}: `{self.field}` listed only {gone}."
+        still = f"The {amount(self.left, 'head')} still listed" if self.left > 1 else "One head"
+        return (
+            f"{self.serves.capitalize()} differ from the dense model's: `{self.field}` also listed "
+            f"{gone}. {still} {'make' if self.left > 1 else 'makes'} them."
+        )
+
+
+@final
+@dataclass(frozen=True)
 class NeuronsRecord:
     """The feed-forward network of one layer."""
 
@@ -359,17 +290,6 @@ class Int8Record:
     """Names of the files that it was measured on."""
     change: DataSetChange
     """Score and loss of the pruned model and of the file."""
-
-
-@final
-@dataclass(frozen=True)
-class CeilingRecord:
-    """The largest possible speedup of one forward pass, by its FLOPs."""
-
-    tokens: int
-    """Number of tokens of the forward pass."""
-    value: float
-    """FLOPs of the dense model divided by those of the pruned one."""
 
 
 @final

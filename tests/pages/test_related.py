@@ -9,8 +9,8 @@ import pytest
 
 from headcount.numbers import weight
 from headcount.pages import report_view
-from headcount.pages.card_view import LEAST, RELATED, related_heads
 from headcount.results import Profiles, TraitStrength
+from headcount.results.profiles import LEAST, RELATED, related_heads
 from tests.pages.run_folder import shared_run
 from tests.pages.test_profile_view import TRAIT
 

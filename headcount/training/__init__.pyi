@@ -4,6 +4,9 @@ from .batches_trainer import BatchesTrainer as BatchesTrainer
 from .batches_trainer import Pairing as Pairing
 from .batches_trainer import Parts as Parts
 from .batches_trainer import trainer_arguments as trainer_arguments
+from .callbacks import ProgressCallback as ProgressCallback
+from .callbacks import Tell as Tell
+from .callbacks import TrainingProgress as TrainingProgress
 from .checkpoints import check_whole as check_whole
 from .checkpoints import claim as claim
 from .checkpoints import coming_back as coming_back
@@ -18,9 +21,6 @@ from .distillation import Targets as Targets
 from .distillation import check_teacher as check_teacher
 from .distillation import soft_cross_entropy as soft_cross_entropy
 from .finetuning import FineTuned as FineTuned
-from .finetuning import ProgressCallback as ProgressCallback
-from .finetuning import Tell as Tell
-from .finetuning import TrainingProgress as TrainingProgress
 from .finetuning import TrainingRun as TrainingRun
 from .finetuning import check_finetuning as check_finetuning
 from .finetuning import finetune as finetune

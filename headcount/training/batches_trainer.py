@@ -32,7 +32,6 @@ Reference: Dropout: A Simple Way to Prevent Neural Networks from Overfitting (Sr
 Departure: the dropped share is p rounded to a multiple of 1/65,536.
 """
 
-import math
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -52,13 +51,13 @@ from transformers import (
     PrinterCallback,
     Trainer,
     TrainerCallback,
-    TrainerControl,
     TrainerState,
     TrainingArguments,
 )
 from transformers.trainer import TRAINER_STATE_NAME
 
-from headcount.core import InputError, ModelError, Pace, amount, reading
+from headcount.core import InputError, amount, reading
+from headcount.training.callbacks import FiniteLoss, Paced
 from headcount.training.checkpoints import check_resumable, check_whole, remove_early, saving
 from headcount.training.config import Optimization
 from headcount.training.muon import Instead, factory
@@ -226,58 +225,6 @@ def dropped(x: Tensor, p: float) -> Tensor:
     num_dropped = min(round(p * LEVELS), LEVELS - 1)
     kept = level >= num_dropped - LEVELS // 2
     return x * kept.to(x.dtype).mul_(LEVELS / (LEVELS - num_dropped))
-
-
-@final
-class Paced(TrainerCallback):
-    """Ends a training that would take more than a day, unless the user accepts it."""
-
-    def __init__(self) -> None:
-        self._pace: Pace | None = None
-
-    def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
-    ) -> None:
-        """Count a step.
-
-        Raises:
-            ConsentError: if the steps that are left would take more than a day.
-        """
-        if self._pace is None:
-            self._pace = Pace(state.max_steps - state.global_step + 1, "training steps")
-        self._pace.step()
-
-
-@final
-class FiniteLoss(TrainerCallback):
-    """Ends a training whose loss is not finite, before the model is saved or evaluated."""
-
-    def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
-    ) -> None:
-        """Log, and so check, the loss before every checkpoint."""
-        control.should_log |= control.should_save
-
-    def on_log(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        logs: dict[str, float] | None = None,
-        **_: Any,
-    ) -> None:
-        """Check the mean loss since the last log.
-
-        Raises:
-            ModelError: if the loss is infinite or NaN.
-        """
-        numbers = logs or {}
-        if not math.isfinite(numbers.get("loss", 0.0)):
-            raise ModelError(
-                f"Expected a finite training loss, got {numbers['loss']} at step "
-                f"{state.global_step}, with learning rate {numbers['learning_rate']:.3g}. Lower "
-                "peak or raise warmup, and start again."
-            )
 
 
 class BatchesTrainer(Trainer, ABC):

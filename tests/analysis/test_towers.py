@@ -15,7 +15,7 @@ from transformers.masking_utils import eager_mask
 from headcount import Corpus, Options, analyze
 from headcount.core import ModelError
 from headcount.models import tower_of
-from headcount.models.patch_tower import SIDE
+from headcount.models.towers import SIDE
 from headcount.tap import Block, Tap, examine, tapped
 from headcount.testing import leaving_no_trace
 from tests import tiny_pictures as tiny

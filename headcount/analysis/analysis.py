@@ -18,6 +18,7 @@ from headcount.analysis.examples import (
     find_examples,
 )
 from headcount.analysis.images import image_examples
+from headcount.analysis.measuring import CorpusUnits
 from headcount.analysis.options import Options
 from headcount.analysis.places import place_examples
 from headcount.analysis.profiles import RelationNames, profile_table, with_rows
@@ -56,7 +57,6 @@ from headcount.corpora import (
 from headcount.measures import (
     REGISTRY,
     TRAIT_CLASSES,
-    CorpusUnits,
     Sums,
     Totals,
     Trait,

@@ -55,7 +55,7 @@ from .registry import measure_origin as measure_origin
 from .registry import measures_of as measures_of
 from .registry import numbers_of as numbers_of
 from .relation_tests import RelationTests as RelationTests
-from .streaming import CorpusUnits as CorpusUnits
+from .streaming import Measuring as Measuring
 from .streaming import Totals as Totals
 from .streaming import forward as forward
 from .streaming import load_state as load_state

@@ -7,9 +7,7 @@ where they fit it.
 """
 
 import json
-import pickle
 import warnings
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +16,7 @@ from typing import Any, final
 
 import torch
 import transformers
-from huggingface_hub import split_torch_state_dict_into_shards, try_to_load_from_cache
+from huggingface_hub import split_torch_state_dict_into_shards
 from safetensors.torch import save_file
 from torch import Tensor
 from transformers import AutoModel, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -45,15 +43,10 @@ from headcount.models import (
     file_of,
     modelling_text,
     sentence_modules,
-    shards,
-    tensors_in,
+    source_format,
     transformer_folder,
 )
 from headcount.tap import is_spread, weights_of
-
-FORMATS = {"F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32, "F64": torch.float64}
-"""Number formats by their names in safetensors files."""
-_FILES = ("model.safetensors", "pytorch_model.bin")
 
 
 def in_source_format(
@@ -68,7 +61,7 @@ def in_source_format(
     Returns:
         The tensors, and the source's format if all of them have it now.
     """
-    source = _source_format(name)
+    source = source_format(name)
     tensors, num_wider, num_exact = _in_format(state, source)
     return tensors, source if 0 < num_wider == num_exact else None
 
@@ -103,67 +96,13 @@ def _memory(tensor: Tensor) -> tuple[Any, ...]:
     return (tensor.device, tensor.data_ptr(), tuple(tensor.shape), tensor.stride())
 
 
-def _source_format(name: str) -> torch.dtype | None:
-    """The format of most numbers in a checkpoint, or what its configuration says; None if unknown.
-
-    Only files that are here already are read.
-    """
-    try:
-        folder = transformer_folder(name)
-        for file in _FILES:
-            if (weights := _weights_file(name, f"{folder}/{file}".removeprefix("/"))) is not None:
-                return _format_of(weights)
-        config = file_of(name, f"{folder}/config.json".removeprefix("/"))
-        said = {} if config is None else json.loads(config.read_text(encoding="utf-8"))
-    except (NotLookedUpError, OSError, ValueError, KeyError, RuntimeError, pickle.PickleError):
-        return None
-    found = getattr(torch, str(said.get("dtype", said.get("torch_dtype"))), None)
-    return found if found in FORMATS.values() else None
-
-
-def _weights_file(name: str, file: str) -> Path | None:
-    """The file with the weights, or the first of its shards."""
-    if (found := _present(name, file)) is not None:
-        return found
-    if (index := _present(name, f"{file}.index.json")) is None:
-        return None
-    first = min(shards(index))
-    return _present(name, f"{file.rpartition('/')[0]}/{first}".removeprefix("/"))
-
-
-def _present(name: str, file: str) -> Path | None:
-    if not name:
-        return None
-    if Path(name).is_dir():
-        return file_of(name, file)
-    found = try_to_load_from_cache(name, file)
-    return Path(found) if isinstance(found, str) else None
-
-
-def _format_of(weights: Path) -> torch.dtype | None:
-    """The format of most numbers in a file."""
-    sizes: Counter[torch.dtype] = Counter()
-    if weights.suffix == ".bin":
-        state = torch.load(weights, map_location="meta", mmap=True, weights_only=True)
-        for tensor in state.values():
-            sizes[tensor.dtype] += tensor.numel()
-    else:
-        for each in tensors_in(weights).values():
-            if each["dtype"] in FORMATS:
-                start, end = each["data_offsets"]
-                dtype = FORMATS[each["dtype"]]
-                sizes[dtype] += (end - start) // dtype.itemsize
-    found = [dtype for dtype, _ in sizes.most_common() if dtype in FORMATS.values()]
-    return found[0] if found else None
-
-
 def write_weights(folder: Path, model: PreTrainedModel) -> None:
     """Write configuration and weights, in the number format of their source where it holds them."""
     computed = model._keys_to_ignore_on_save or ()  # by the class, as Marian's positions are
     state = {name: each for name, each in model.state_dict().items() if name not in computed}
     name = model.config.name_or_path or ""
     if is_spread(model):
-        dtype = _write_shards(folder, model, state, _source_format(name))
+        dtype = _write_shards(folder, model, state, source_format(name))
     else:
         state, dtype = in_source_format(state, name)
         model.save_pretrained(folder, state_dict=state)
@@ -208,7 +147,7 @@ def _write_shards(
         places |= dict.fromkeys(tensors, file)
     if shards.is_sharded:
         index = {"metadata": shards.metadata, "weight_map": places}
-        write_json(folder / f"{_FILES[0]}.index.json", index)
+        write_json(folder / "model.safetensors.index.json", index)
     return source if 0 < num_wider == num_exact else None
 
 

@@ -49,7 +49,6 @@ from .model_files import place_of as place_of
 from .model_files import plan_in as plan_in
 from .model_files import reads_sound as reads_sound
 from .model_files import shards as shards
-from .model_files import tensors_in as tensors_in
 from .options import DeviceOptions as DeviceOptions
 from .options import LoadOptions as LoadOptions
 from .options import TrustOptions as TrustOptions
@@ -89,3 +88,4 @@ from .weights import check_passes_gradients as check_passes_gradients
 from .weights import check_weights_read as check_weights_read
 from .weights import keep_formats as keep_formats
 from .weights import random_copy as random_copy
+from .weights import source_format as source_format

@@ -3,17 +3,24 @@
 Packages that pack weights in tensors of their own pass gradients through them, as adapters need.
 Torch's own modules pass none.
 
-Copies with random weights, and the number formats of a model's tensors.
+Copies with random weights, and the number formats of a model's tensors and of its files.
 """
 
 import copy
+import json
+import pickle
+from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 
 import torch
+from huggingface_hub import try_to_load_from_cache
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.core import ModelError
+from headcount.models.model_files import NotLookedUpError, file_of, shards, tensors_in
+from headcount.models.sentence_transformer import transformer_folder
 from headcount.models.spread import laid_out_as
 from headcount.tap import check_not_split, is_packed, is_spread
 
@@ -117,3 +124,61 @@ def keep_formats(model: PreTrainedModel, state: Mapping[str, Tensor]) -> None:
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):
         if name in state:
             tensor.data = tensor.data.to(state[name].dtype)
+
+
+FORMATS = {"F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32, "F64": torch.float64}
+"""Number formats by their names in safetensors files."""
+
+
+def source_format(name: str) -> torch.dtype | None:
+    """The format of most numbers in a checkpoint, or what its configuration says; None if unknown.
+
+    Only files that are here already are read.
+    """
+    try:
+        folder = transformer_folder(name)
+        for file in ("model.safetensors", "pytorch_model.bin"):
+            if (weights := _weights_file(name, f"{folder}/{file}".removeprefix("/"))) is not None:
+                return _format_of(weights)
+        config = file_of(name, f"{folder}/config.json".removeprefix("/"))
+        said = {} if config is None else json.loads(config.read_text(encoding="utf-8"))
+    except (NotLookedUpError, OSError, ValueError, KeyError, RuntimeError, pickle.PickleError):
+        return None
+    found = getattr(torch, str(said.get("dtype", said.get("torch_dtype"))), None)
+    return found if found in FORMATS.values() else None
+
+
+def _weights_file(name: str, file: str) -> Path | None:
+    """The file with the weights, or the first of its shards."""
+    if (found := _present(name, file)) is not None:
+        return found
+    if (index := _present(name, f"{file}.index.json")) is None:
+        return None
+    first = min(shards(index))
+    return _present(name, f"{file.rpartition('/')[0]}/{first}".removeprefix("/"))
+
+
+def _present(name: str, file: str) -> Path | None:
+    if not name:
+        return None
+    if Path(name).is_dir():
+        return file_of(name, file)
+    found = try_to_load_from_cache(name, file)
+    return Path(found) if isinstance(found, str) else None
+
+
+def _format_of(weights: Path) -> torch.dtype | None:
+    """The format of most numbers in a file."""
+    sizes: Counter[torch.dtype] = Counter()
+    if weights.suffix == ".bin":
+        state = torch.load(weights, map_location="meta", mmap=True, weights_only=True)
+        for tensor in state.values():
+            sizes[tensor.dtype] += tensor.numel()
+    else:
+        for each in tensors_in(weights).values():
+            if each["dtype"] in FORMATS:
+                start, end = each["data_offsets"]
+                dtype = FORMATS[each["dtype"]]
+                sizes[dtype] += (end - start) // dtype.itemsize
+    found = [dtype for dtype, _ in sizes.most_common() if dtype in FORMATS.values()]
+    return found[0] if found else None

@@ -12,7 +12,7 @@ import pytest
 from headcount.capabilities import CAPABILITIES as COMMANDS
 from headcount.core import capabilities, with_variants
 from tests.importing import MODULES, ROOT, TESTS, imported, needed, package
-from tests.test_layers import ALLOWED, CAPABILITIES, CORE, OLD
+from tests.test_layers import ALLOWED, CAPABILITIES, CORE
 
 LIST = ROOT / "headcount" / "capabilities.py"
 
@@ -101,7 +101,7 @@ def test_no_module_is_a_crumb() -> None:
     small = {
         module
         for module, path in MODULES.items()
-        if path.name not in ("__init__.py", "capability.py") and package(module) not in OLD
+        if path.name not in ("__init__.py", "capability.py")
         if len(path.read_text().splitlines()) < 25
     }
     assert not small, small

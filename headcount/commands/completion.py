@@ -25,6 +25,10 @@ SHELLS = ("bash", "zsh")
 _SPEC = "COMPLETION_SPEC = "
 """Beginning of the script's line that says what there is to complete, as a Python literal."""
 
+_VALUES = "    if current_word_index > 0:"
+"""The script's line from which on it completes values, of an option with several also where a dash
+begins the next option."""
+
 
 def completion(
     shell: str,
@@ -53,8 +57,11 @@ def completion(
 def _with(line: str, values: Mapping[tuple[str, str], Sequence[str]]) -> str:
     """A line of the script; the one with options gets more of them, and help without line breaks.
 
-    A line break in the help of an option would be a word to complete.
+    Options are completed behind several values, too. A line break in the help of an option would be
+    a word to complete.
     """
+    if line == _VALUES:
+        return f'{_VALUES.removesuffix(":")} and not current_word.startswith("-"):'
     if not line.startswith(_SPEC):
         return line
     spec = literal_eval(line.removeprefix(_SPEC))

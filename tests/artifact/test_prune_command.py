@@ -441,7 +441,10 @@ def test_the_card_tells_of_a_drop_that_nothing_confirmed(
         (("--keep", 2, "--recover", -1), "Expected --recover of at least 0 updates, got -1"),
         (("--keep", 2, "--site", "decoder.self"), "Expected a site of the model"),
         (("--keep", 2, 2, "--site", *["encoder.self"] * 2), "Expected every --site once"),
-        (("--keep", 2, "--method", "l0", "--method.falling", 0), "Expected falling above 0"),
+        (
+            ("--keep", 2, "--method", "l0", "--method.falling", 0),
+            "Expected a number above 0 and at most 1 for falling",
+        ),
         (("--keep", 2, "--method", "subset", "--method.cold", 0), "with 0 < cold <= hot"),
         (("--max-drop", -1e9), "Raise the limit"),
         (("--keep", 2, "--calibration", 0), "Expected calibration of at least 1, got 0"),

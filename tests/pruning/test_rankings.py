@@ -388,7 +388,7 @@ def test_an_interrupted_order_resumes(tmp_path: Path) -> None:
 
 def test_a_step_is_a_share() -> None:
     for step in (-0.1, 1.5, float("nan")):
-        with pytest.raises(InputError, match="Expected a share of the heads from 0 to 1"):
+        with pytest.raises(InputError, match="Expected a number from 0 to 1 for step"):
             Gradient(step=step).order(context("similarity-bert"))
 
 

@@ -1,5 +1,6 @@
 """A tiny Qwen2-Audio with its processor, made here: texts beside sound."""
 
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -40,6 +41,9 @@ def qwen_audio() -> tuple[Any, Any]:
     processor = hf.Qwen2AudioProcessor(
         feature_extractor=extract(feature_size=BINS, hop_length=HOP, chunk_length=1),
         tokenizer=tokenizer,
+        chat_template=tiny_pictures.template("<|audio_bos|> <|AUDIO|> <|audio_eos|>").replace(
+            "'image'", "'audio'"
+        ),
     )
     return hf.Qwen2AudioForConditionalGeneration(config), processor
 
@@ -52,3 +56,11 @@ def loaded() -> Loaded:
     return Loaded(
         tiny.seeded(model).eval(), processor.tokenizer, "tiny qwen2_audio", processor=processor
     )
+
+
+def chat(path: Path, text: str = "what is it ?", reply: str = "the dog .") -> dict[str, Any]:
+    """A row of a chat about a recording."""
+    parts = [{"type": "audio", "audio": str(path)}, {"type": "text", "text": text}]
+    return {
+        "messages": [{"role": "user", "content": parts}, {"role": "assistant", "content": reply}]
+    }

@@ -202,7 +202,7 @@ def _draw_sides(
             for w, n in zip(word, firsts, strict=True)
         ]
         labels = [
-            "(picture)" if is_picture else label
+            sentence.pictures[0].label if is_picture else label
             for label, is_picture in zip(labels, pictures, strict=True)
         ]
         rarest = int(tokens.rarest_B2[row, 0])

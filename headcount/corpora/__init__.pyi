@@ -53,7 +53,6 @@ from .images import label_of as label_of
 from .images import open_image as open_image
 from .images import read_labelled_images as read_labelled_images
 from .images import thumbnail as thumbnail
-from .labelled_tokens import PICTURE as PICTURE
 from .labelled_tokens import LabelledTokens as LabelledTokens
 from .labelled_tokens import label_source as label_source
 from .labelled_tokens import label_target as label_target
@@ -118,6 +117,7 @@ from .search_data import check_names_judgements as check_names_judgements
 from .search_data import is_beir as is_beir
 from .search_data import read_search as read_search
 from .sentence import NO_WORD as NO_WORD
+from .sentence import PICTURE as PICTURE
 from .sentence import Box as Box
 from .sentence import Clip as Clip
 from .sentence import Encoded as Encoded

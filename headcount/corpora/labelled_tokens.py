@@ -20,8 +20,6 @@ SPACE = "␣"
 """Label of a piece of white space that no word follows."""
 START = "(start)"
 """Label of the token that a decoder starts with."""
-PICTURE = "(picture)"
-"""Label of the tokens of a picture."""
 
 
 @final
@@ -106,15 +104,16 @@ def _by_offsets(
 
 
 def label_beside(
-    encoded: Encoded, text: str, offsets: Sequence[Span], pieces: Sequence[str]
+    encoded: Encoded, text: str, offsets: Sequence[Span], pieces: Sequence[str], label: str
 ) -> LabelledTokens:
-    """The words of a prompt with pictures, each of which is one word.
+    """The words of a prompt with pictures or recordings, each of which is one word.
 
     Args:
         encoded: its tokens.
         text: the prompt as it is written.
         offsets: where each token stands in it; an empty span for those of no text.
         pieces: the text of each token.
+        label: the word that stands for a picture or a recording.
     """
     written = (span for span, special in zip(offsets, encoded.is_special, strict=True) if special)
     edges, labels = sorted({edge for span in written for edge in span}), _Labels()
@@ -126,7 +125,7 @@ def label_beside(
         if is_picture and before:
             labels.join()
         elif is_picture or is_special or start == end:
-            labels.single(PICTURE if is_picture else piece, is_special)
+            labels.single(label if is_picture else piece, is_special)
         else:
             first, last = bisect_right(ends, start), bisect_left(starts, end) - 1
             labels.piece(0, text, (starts[first], ends[last]) if first <= last else None)

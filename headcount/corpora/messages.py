@@ -300,17 +300,17 @@ def _is_object(value: Any) -> bool:
     return isinstance(value, Mapping)
 
 
-def media_parts(messages: str, but_images: bool = False) -> str | None:
+def media_parts(messages: str, but: str | None = None) -> str | None:
     """What part of a message of a chat is media; its texts are not looked at.
 
     Args:
         messages: the messages as JSON.
-        but_images: whether parts for pictures do not count, since the model reads them.
+        but: the type of parts that do not count, since the model reads them.
     """
     turns = [each.get("content") for each in chat_of(messages).turns]
     parts = [part for content in turns if isinstance(content, list) for part in content]
     kinds = [part.get("type") for part in parts if _is_object(part)]
-    return media_in([{"type": kind} for kind in kinds if not (but_images and kind == "image")])
+    return media_in([{"type": kind} for kind in kinds if kind != but])
 
 
 def media_of(sentence: Sentence) -> str | None:
@@ -325,8 +325,6 @@ LEFT_OUT = (
     "headcount.corpora.ReadAs(DATA, HowRead(without_media=True)))."
 )
 """What to do about rows with media."""
-MEDIA_ADVICE = "Only pictures and texts are read; remove the row."
-"""What to do about rows with sound or video, where the model reads pictures."""
 
 
 def check_media(found: str | None, origin: str, advice: str = LEFT_OUT) -> None:

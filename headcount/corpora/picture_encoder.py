@@ -1,9 +1,10 @@
-"""The encoder of prompts with pictures: a model's own processor, and which token is of what.
+"""The encoder of prompts with pictures or sound: a model's processor, and which token is of what.
 
 A processor writes a chat by its template, and puts several tokens in place of each picture. Which
 of them stand for a picture their id says. The others are laid over the tokens of the chat as it is
 written, so that only what messages say is content, as in chats of text; what a processor puts
-around pictures, such as the number of a tile, is its own. Tokens of pictures are content.
+around pictures, such as the number of a tile, is its own. Tokens of pictures are content. In place
+of pictures there may be recordings, of which it is not known where they lie.
 
 Where a text has relations to places, its words are the tokens of its pictures, in their order, and
 then the words of the text. So a relation to a box is a link from a word to the words in it, which a
@@ -14,12 +15,10 @@ most often right, such as the middle, and its own habit to look at some places.
 import json
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from difflib import SequenceMatcher
 from functools import cache
 from itertools import accumulate
-from pathlib import Path
 from typing import Any, final
 
 import torch
@@ -27,12 +26,12 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from headcount.core import CorpusError, ModelError, amount, reason
+from headcount.corpora.beside import FEATURES, beside, size_of
 from headcount.corpora.chats import Said, WrittenChat, roles_at, written_chat
 from headcount.corpora.encoder import EncodedPair, Encoder
-from headcount.corpora.images import open_image
 from headcount.corpora.labelled_tokens import LabelledTokens, label_beside
 from headcount.corpora.mentions import head_without_parse
-from headcount.corpora.messages import MEDIA_ADVICE, check_media, media_parts
+from headcount.corpora.messages import check_media, media_parts
 from headcount.corpora.picture_regions import (
     flat,
     inside,
@@ -40,8 +39,6 @@ from headcount.corpora.picture_regions import (
     regions_in_lines,
     regions_of,
 )
-from headcount.corpora.picture_rows import MARK
-from headcount.corpora.pictures import refuse_picture
 from headcount.corpora.sentence import (
     NO_WORD,
     WORD,
@@ -50,24 +47,18 @@ from headcount.corpora.sentence import (
     Link,
     Place,
     Sentence,
-    Shown,
 )
 from headcount.vocabulary import TEXTS
-
-PIXELS = 50_000_000
-"""Largest number of pixels of a picture."""
-_ORIENTATION = 0x0112
-"""Number of the EXIF field that says how a picture is turned; above 4 it lies on its side."""
 
 
 @final
 class PictureEncoder:
-    """Turns prompts with pictures into a model's inputs, as `Encoder` does texts.
+    """Turns prompts with pictures or recordings into a model's inputs, as `Encoder` does texts.
 
     Args:
         processor: the model's processor.
         tokenizer: its tokenizer.
-        picture_id: the id of the tokens that stand for parts of a picture.
+        picture_id: the id of the tokens that stand for parts of a picture or a recording.
         name: the name of the model, for errors.
         max_length: largest number of tokens that the model accepts; None if unlimited.
         values: values for the chat template, which then ends where the model's reply begins; None
@@ -96,13 +87,14 @@ class PictureEncoder:
         self.source_punctuation = text.source_punctuation
         self.target_punctuation = text.target_punctuation
         self.picture_id = picture_id
+        self._beside = beside(processor)
         self._regions = cache(self._regions_of)
 
     @property
     def about(self) -> str:
         """The processor and its limit."""
         limit = f"at most {amount(self.max_length, 'token')}" if self.max_length else "no limit"
-        return f"{type(self.processor).__name__}, pictures beside texts, {limit}"
+        return f"{type(self.processor).__name__}, {self._beside.what}s beside texts, {limit}"
 
     def encode(self, sentences: Sequence[Sentence]) -> list[EncodedPair]:
         """The tokens of some prompts, in order.
@@ -123,12 +115,15 @@ class PictureEncoder:
             if name not in found:
                 rows = [part[name] for part in parts if name in part]
                 lengths = [part["input_ids"].shape[1] for part in parts if name in part]
-                found[name] = _joined(rows, lengths, ids_BN.shape[1])
+                width = ids_BN.shape[1]
+                found[name] = torch.cat(rows) if name in FEATURES else _joined(rows, lengths, width)
         return found
 
     def num_tokens(self, sentence: Sentence, picture: int = 0) -> int:
         """Number of tokens of a picture of a text; 0 where its regions are not known."""
-        return len(self._regions(_size(sentence.pictures[picture], sentence.origin)))
+        if not self._beside.has_places:
+            return 0
+        return len(self._regions(size_of(sentence.pictures[picture], sentence.origin)))
 
     def labelled(self, sentence: Sentence) -> tuple[LabelledTokens, Encoded]:
         """The tokens of a prompt and its words, of which each picture is one.
@@ -138,7 +133,7 @@ class PictureEncoder:
         """
         found, chat, spans = self._read(sentence)
         pieces = [self.source_piece(each) for each in found.ids]
-        return label_beside(found, chat.text, spans, pieces), found
+        return label_beside(found, chat.text, spans, pieces, self._beside.label), found
 
     def _encode(self, sentence: Sentence) -> EncodedPair:
         found, chat, spans = self._read(sentence)
@@ -183,11 +178,11 @@ class PictureEncoder:
         for each in sentence.pictures:
             if each.problem:
                 raise CorpusError(each.problem)
-        number, mark = len(sentence.pictures), _mark(self.processor)
+        number, mark, kind = len(sentence.pictures), self._beside.mark, self._beside.kind
         writer = self.processor if _has_template(self.processor) else self.tokenizer
         messages = sentence.messages
         if messages is None and _has_template(writer):
-            messages = _as_chat(sentence.text, number)
+            messages = _as_chat(sentence.text, number, kind)
         if messages is None:
             given = sentence.text.count(mark)
             before = "" if given else mark * number
@@ -200,12 +195,14 @@ class PictureEncoder:
                 "--columns text=NAME image=NAME."
             )
         else:
-            check_media(media_parts(messages, but_images=True), sentence.origin, MEDIA_ADVICE)
+            advice = f"Only {self._beside.what}s and texts are read; remove the row."
+            check_media(media_parts(messages, but=kind), sentence.origin, advice)
             found = written_chat(writer, _in_parts(messages), sentence.origin, self._values)
         if found.text.count(mark) != number:
+            what = self._beside.what
             raise CorpusError(
-                f"{sentence.origin}: expected as many pictures as the prompt has places for, got "
-                f"{amount(number, 'picture')} for {amount(found.text.count(mark), 'place')}. Fix "
+                f"{sentence.origin}: expected as many {what}s as the prompt has places for, got "
+                f"{amount(number, what)} for {amount(found.text.count(mark), 'place')}. Fix "
                 "or remove the line."
             )
         return found
@@ -216,13 +213,9 @@ class PictureEncoder:
         Raises:
             CorpusError: for a picture that is too large or can't be read, or that it refuses.
         """
-        for each in sentence.pictures:
-            _size(each, sentence.origin)
-        images = [open_image(each.path) for each in sentence.pictures]
-        return self._run(text, images, sentence.origin)
+        return self._run(text, self._beside.given(sentence), sentence.origin)
 
-    def _run(self, text: str, images: Sequence[Any], origin: str) -> Mapping[str, Tensor]:
-        given = {"images": [[*images]]} if images else {}
+    def _run(self, text: str, given: Mapping[str, Any], origin: str) -> Mapping[str, Tensor]:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)  # of the processor's own code
@@ -235,13 +228,16 @@ class PictureEncoder:
 
     def _regions_in(self, sentence: Sentence, number: int) -> list[list[Box | None]]:
         """The regions of each picture's tokens; nothing where they are not known."""
-        sizes = [_size(each, sentence.origin) for each in sentence.pictures]
+        if not self._beside.has_places:
+            return []
+        sizes = [size_of(each, sentence.origin) for each in sentence.pictures]
         found = [self._regions(size) for size in sizes]
         return found if sum(map(len, found)) == number else []
 
     def _regions_of(self, size: tuple[int, int]) -> list[Box | None]:
-        mark, pictures = _mark(self.processor), (map_of(size), flat(0, size), flat(255, size))
-        found = [self._run(mark, [each], "a picture made to find places") for each in pictures]
+        mark, pictures = self._beside.mark, (map_of(size), flat(0, size), flat(255, size))
+        origin = "a picture made to find places"
+        found = [self._run(mark, {"images": [[each]]}, origin) for each in pictures]
         number = int((found[0]["input_ids"] == self.picture_id).sum())
         merged, patch = (
             getattr(self.processor.image_processor, name, 1)
@@ -294,7 +290,7 @@ class PictureEncoder:
         firsts: Sequence[int],
         regions: Sequence[Sequence[Box | None]],
     ) -> Link:
-        size = _size(sentence.pictures[place.picture], sentence.origin)
+        size = size_of(sentence.pictures[place.picture], sentence.origin)
         for box in place.boxes:
             if box[0] < 0 or box[1] < 0 or box[2] > size[0] or box[3] > size[1]:
                 raise CorpusError(
@@ -321,59 +317,13 @@ class PictureEncoder:
         return Link(place.name, firsts[-1] + query, its, candidates=every)
 
 
-def _size(shown: Shown, origin: str) -> tuple[int, int]:
-    """Width and height of a picture as it is seen, which only its first bytes are read for.
-
-    Raises:
-        CorpusError: if it can't be read, or has more than `PIXELS`.
-    """
-    from PIL import Image
-
-    try:
-        with _of_any_size(), Image.open(shown.path) as opened:
-            width, height = opened.size
-            if width * height > PIXELS:
-                raise _too_large(origin, f"{width:,} x {height:,}", shown.path)
-            turned = opened.getexif().get(_ORIENTATION, 1) > 4  # which may read all pixels
-    except CorpusError:
-        raise
-    except Exception as error:  # damaged files raise errors of many kinds
-        refuse_picture(shown.path, error)
-    return (height, width) if turned else (width, height)
-
-
-@contextmanager
-def _of_any_size() -> Iterator[None]:
-    """Inside, Pillow opens pictures of any size, of which it reads no pixels yet."""
-    from PIL import Image
-
-    before = Image.MAX_IMAGE_PIXELS
-    Image.MAX_IMAGE_PIXELS = None
-    try:
-        yield
-    finally:
-        Image.MAX_IMAGE_PIXELS = before
-
-
-def _too_large(origin: str, got: str, path: Path) -> CorpusError:
-    return CorpusError(
-        f"{origin}: expected pictures of at most {PIXELS:,} pixels, got {got}: {path}. Make it "
-        "smaller."
-    )
-
-
-def _mark(processor: Any) -> str:
-    """What stands for a picture in the text that a processor is given."""
-    return str(getattr(processor, "image_token", None) or MARK)
-
-
 def _has_template(writer: Any) -> bool:
     return bool(getattr(writer, "chat_template", None))
 
 
-def _as_chat(text: str, number: int) -> str:
-    """A text behind pictures as a user's message, in JSON."""
-    parts = [*({"type": "image"} for _ in range(number)), {"type": "text", "text": text}]
+def _as_chat(text: str, number: int, kind: str) -> str:
+    """A text behind pictures or recordings as a user's message, in JSON."""
+    parts = [*({"type": kind} for _ in range(number)), {"type": "text", "text": text}]
     return json.dumps([{"role": "user", "content": parts}], ensure_ascii=False)
 
 

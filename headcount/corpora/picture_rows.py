@@ -1,9 +1,10 @@
-"""Pictures beside texts, as rows have them: in messages of chats, or in columns beside a text.
+"""Pictures and sound beside texts, as rows have them: in messages, or in columns beside a text.
 
 - A chat has parts of the type `image`, whose picture is their field `image`, `path` or `url` (or an
   object `image_url`), or comes from the row's column `images` or `image`, in order.
 - LLaVA's form: `<image>` inside a message and the row's column `image`. If no message says where
   the pictures of a named column belong, they stand in front of the first user's message.
+- A part of the type `audio` is a recording, named as `audio`, or from the row's column `audio`.
 - Columns `image` and `text`, both named by the user: the picture in front of the text.
 
 A picture is a path (relative to the row's file, or to where headcount runs), a `data:` address,
@@ -25,25 +26,40 @@ from typing import Any
 
 from headcount.core import CorpusError, amount
 from headcount.corpora.messages import Chat, chat_of, media_parts, messages_of, text_of
-from headcount.corpora.pictures import Picture, image_digest, kept, picture_of
+from headcount.corpora.pictures import Picture, kept, media_digest, picture_of
 from headcount.corpora.sentence import Box, Place, Sentence, Shown
 
 MARK = "<image>"
 """What stands for a picture inside a text of LLaVA's form."""
-_SAID = ("image", "path", "url", "image_url")
-"""Fields of a part of a message that say which picture it is."""
+_SAID = ("image", "audio", "path", "url", "image_url", "audio_url")
+"""Fields of a part of a message that say which picture or recording it is."""
+_IMAGE, _AUDIO = ("image", "image_url", "input_image"), ("audio", "audio_url")
+"""Types of parts of messages that are a picture, and a recording."""
+SOUND_NAMES = ("audio", "audios")
+"""Columns of recordings, of which parts of messages say where they belong."""
 IMAGE_NAMES = ("image", "images", "corrupt_image", "corrupt_images")
 """Columns of pictures: beside a text, and beside the second prompt of one that is explained."""
-_DATA = re.compile(r"data:image/[\w.+-]+;base64,", re.IGNORECASE)
+_DATA = re.compile(r"data:(?:image|audio)/[\w.+-]+;base64,", re.IGNORECASE)
 
 
 def is_part(part: object) -> bool:
-    """Whether a part of a message stands for a picture."""
-    return isinstance(part, Mapping) and part.get("type") in ("image", "image_url", "input_image")
+    """Whether a part of a message stands for a picture or a recording."""
+    return isinstance(part, Mapping) and part.get("type") in (*_IMAGE, *_AUDIO)
 
 
-def pictured(chat: Chat, given: Sequence[object], origin: str) -> tuple[Chat, tuple[Shown, ...]]:
-    """A chat whose parts for pictures are bare, and the pictures in their order.
+def _is_sound(part: Mapping[str, Any]) -> bool:
+    return part["type"] in _AUDIO
+
+
+def _bare(part: Any) -> Any:
+    """A part of a message without what it names."""
+    return {"type": "audio" if _is_sound(part) else "image"} if is_part(part) else part
+
+
+def pictured(
+    chat: Chat, given: Sequence[object], origin: str, sounds: Sequence[object] = ()
+) -> tuple[Chat, tuple[Shown, ...]]:
+    """A chat whose parts for pictures and sound are bare, and these in their order.
 
     A picture that can't be used keeps the reason, and so does a wrong number of pictures. A model
     of texts refuses the row, or leaves it out, whatever its pictures are.
@@ -52,8 +68,9 @@ def pictured(chat: Chat, given: Sequence[object], origin: str) -> tuple[Chat, tu
         chat: the chat as the row has it.
         given: pictures of the row that messages do not name.
         origin: file and line, for errors.
+        sounds: recordings of the row, likewise.
     """
-    waiting, found = iter(given), list[Shown]()
+    waiting, found = {False: iter(given), True: iter(sounds)}, list[Shown]()
     turns = [_in_parts(turn) for turn in chat.turns]
     if given and not any(is_part(part) for turn in turns for part in _parts(turn)):
         first = next((turn for turn in turns if turn.get("role") == "user"), turns[0])
@@ -61,36 +78,38 @@ def pictured(chat: Chat, given: Sequence[object], origin: str) -> tuple[Chat, tu
     places = [part for turn in turns for part in _parts(turn) if is_part(part)]
     for part in places:
         named = next((part[each] for each in _SAID if part.get(each)), None)
-        cell = next(waiting, None) if named is None else named
-        found += [] if cell is None else [shown(cell, origin)]
-    number = len(found) + sum(1 for _ in waiting)
+        cell = next(waiting[_is_sound(part)], None) if named is None else named
+        found += [] if cell is None else [shown(cell, origin, _is_sound(part))]
+    number = len(found) + sum(1 for each in waiting.values() for _ in each)
     if number != len(places):
+        what = "recording" if any(map(_is_sound, places)) else "picture"
         problem = (
-            f"{origin}: expected as many pictures as the messages have places for, got "
-            f"{amount(number, 'picture')} for {amount(len(places), 'place')}. Fix or remove the "
+            f"{origin}: expected as many {what}s as the messages have places for, got "
+            f"{amount(number, what)} for {amount(len(places), 'place')}. Fix or remove the "
             "line."
         )
         found = [Shown(Path(), "", problem)]
     bare = [
-        turn | {"content": [{"type": "image"} if is_part(each) else each for each in _parts(turn)]}
-        if _parts(turn)
-        else turn
+        turn | {"content": [_bare(each) for each in _parts(turn)]} if _parts(turn) else turn
         for turn in turns
     ]
     return Chat(bare, chat.template), tuple(found)
 
 
-def with_pictures(text: str | Chat, given: Sequence[object], origin: str) -> Sentence:
+def with_pictures(
+    text: str | Chat, given: Sequence[object], origin: str, sounds: Sequence[object] = ()
+) -> Sentence:
     """A text behind pictures, or a chat with its own.
 
     Args:
         text: the text or the chat.
         given: pictures that messages do not name.
         origin: file and line, for errors.
+        sounds: recordings that messages do not name.
     """
     if isinstance(text, str):
         return Sentence(text, origin=origin, pictures=tuple(shown(each, origin) for each in given))
-    chat, pictures = pictured(text, given, origin)
+    chat, pictures = pictured(text, given, origin, sounds)
     messages = messages_of(chat, origin)
     return Sentence(text_of(messages), origin=origin, messages=messages, pictures=pictures)
 
@@ -154,8 +173,9 @@ def _split(part: Any) -> Iterator[Any]:
             yield {"type": "text", "text": piece.strip("\n")}
 
 
-def shown(cell: Any, origin: str) -> Shown:
-    """The picture in a cell, or what is wrong with it."""
+def shown(cell: Any, origin: str, is_sound: bool = False) -> Shown:
+    """The picture or the recording in a cell, or what is wrong with it."""
+    what = "recording" if is_sound else "picture"
     if isinstance(cell, Mapping) and isinstance(cell.get("url"), str):
         cell = cell["url"]
     cell = picture_of(cell)
@@ -163,21 +183,22 @@ def shown(cell: Any, origin: str) -> Shown:
         try:
             cell = kept(base64.b64decode(cell[head.end() :], validate=True))
         except (binascii.Error, ValueError):
-            problem = f"{origin}: expected a picture in base64, got {cell!r:.60}. Fix the line."
+            problem = f"{origin}: expected a {what} in base64, got {cell!r:.60}. Fix the line."
             return Shown(Path(), "", problem)
     if isinstance(cell, str):
         cell = cell.removeprefix("file://")
     if isinstance(cell, str) and "://" in cell:
         problem = (
-            f"{origin}: expected a picture on this machine, got {cell!r:.80}, which is not "
+            f"{origin}: expected a {what} on this machine, got {cell!r:.80}, which is not "
             "fetched. Download it, and give its path."
         )
         return Shown(Path(), "", problem)
     if not isinstance(cell, str | Path) or not str(cell):
-        problem = f"{origin}: expected the path of a picture, got {cell!r:.80}. Fix the line."
+        problem = f"{origin}: expected the path of a {what}, got {cell!r:.80}. Fix the line."
         return Shown(Path(), "", problem)
     try:
-        return Shown(Path(cell), image_digest(Path(cell)))
+        digest = media_digest(Path(cell), what if is_sound else "image")
+        return Shown(Path(cell), digest, is_sound=is_sound)
     except CorpusError as error:
         return Shown(Path(cell), "", str(error))
 
@@ -204,7 +225,10 @@ def near(
     """
     named = {each: (columns or {}).get(each, each) for each in IMAGE_NAMES}
     found = {name: _near(row[name], folder, "image") for name in named.values() if name in row}
-    found |= {name: _near(row[name], folder) for name in _CHATS if name in row}
+    chats = {name: _near(row[name], folder) for name in _CHATS if name in row}
+    if chats:  # elsewhere a column of this name is that of a table of recordings
+        chats |= {name: _near(row[name], folder, "audio") for name in SOUND_NAMES if name in row}
+    found |= chats
     return {**row, **found} if found else row
 
 

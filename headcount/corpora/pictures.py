@@ -49,17 +49,30 @@ def image_digest(path: Path) -> str:
     Raises:
         CorpusError: if the file can't be read.
     """
+    return media_digest(path, "image")
+
+
+def media_digest(path: Path, what: str) -> str:
+    """Hash of the bytes of an image or a recording.
+
+    Args:
+        path: the file.
+        what: what it is, for errors.
+
+    Raises:
+        CorpusError: if the file can't be read.
+    """
     try:
         return sha256(path.read_bytes()).hexdigest()
     except OSError as error:
-        refuse_picture(path, error)
+        refuse_picture(path, error, what)
 
 
-def refuse_picture(path: Path, error: Exception) -> NoReturn:
-    """Raise the error that a file is no image that can be read."""
-    why = reason(error).rstrip(".")
+def refuse_picture(path: Path, error: Exception, what: str = "image") -> NoReturn:
+    """Raise the error that a file is no image, or no recording, that can be read."""
+    why, article = reason(error).rstrip("."), "an" if what == "image" else "a"
     raise CorpusError(
-        f"{path}: expected an image, but it can't be read: {why}. Replace or remove it."
+        f"{path}: expected {article} {what}, but it can't be read: {why}. Replace or remove it."
     ) from error
 
 

@@ -28,7 +28,13 @@ from headcount.corpora.messages import (
     messages_of,
     text_of,
 )
-from headcount.corpora.picture_rows import are_places, pictures_in, places_of, with_pictures
+from headcount.corpora.picture_rows import (
+    SOUND_NAMES,
+    are_places,
+    pictures_in,
+    places_of,
+    with_pictures,
+)
 from headcount.corpora.pictures import FILE_NAME, Picture, image_digest
 from headcount.corpora.sentence import Sentence, as_written
 from headcount.corpora.table import TEXT_NAMES, Column, Columns, ColumnSpec, keys_of
@@ -129,7 +135,7 @@ def read_rows(file: File, columns: Columns | None = None) -> Iterator[Sentence]:
 
 def _read_of(found: Sequence[str], columns: Mapping[str, str | int]) -> Sequence[str]:
     """The columns of a file that a sentence is made of; all of them if there is no such text."""
-    names = {*FIELDS, *TEXT_NAMES, *columns.values(), *BESIDE_NAMES, SYSTEM}
+    names = {*FIELDS, *TEXT_NAMES, *columns.values(), *BESIDE_NAMES, SYSTEM, *SOUND_NAMES}
     chosen = [each for each in found if {each, each.partition(".")[0]} & names]
     has_text = {*TEXT_NAMES, "words"} & {*chosen} or columns
     return chosen if has_text and {*columns.values()} <= {*chosen} else found
@@ -193,8 +199,11 @@ def sentence_of(
         for field in ("target", "second")
     )
     if is_chat or {"image", "images"} & {*columns}:
-        given = pictures_in(filled, [*map(str, _picture_names(columns))])
-        found = _with_pictures(cells, columns, given, origin)
+        given, sounds = (
+            pictures_in(filled, [*map(str, names)])
+            for names in (_picture_names(columns), SOUND_NAMES)
+        )
+        found = _with_pictures(cells, columns, given, origin, sounds)
         if found is not None:
             return found
     links = cells.get("links")
@@ -218,15 +227,19 @@ def _picture_names(columns: Mapping[str, str | int]) -> Sequence[str | int]:
 
 
 def _with_pictures(
-    cells: Mapping[str, Any], columns: Mapping[str, str | int], given: Sequence[object], origin: str
+    cells: Mapping[str, Any],
+    columns: Mapping[str, str | int],
+    given: Sequence[object],
+    origin: str,
+    sounds: Sequence[object],
 ) -> Sentence | None:
-    """The sentence of a row in which pictures stand beside a text; None if there are none."""
+    """The sentence of a row with pictures or sound beside a text; None if there are none."""
     text, is_named = cells["text"], bool({"image", "images"} & {*columns})
     if isinstance(text, list | Chat):
         chat = text if isinstance(text, Chat) else Chat(text)
         if media_in(chat) is None and not (is_named and given):
             return None
-        found = with_pictures(chat, given, origin)
+        found = with_pictures(chat, given, origin, sounds)
     else:
         found = with_pictures(_text(text, columns.get("text", "text"), origin), given, origin)
     links = cells.get("links")

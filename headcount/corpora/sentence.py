@@ -89,14 +89,24 @@ class Link:
 @final
 @dataclass(frozen=True)
 class Shown:
-    """A picture beside a text."""
+    """A picture or a recording beside a text."""
 
     path: Path
     digest: str
     """SHA-256 of the file."""
     problem: str = ""
     """Why it can't be used, which matters to a model of pictures alone; empty if it can."""
+    is_sound: bool = False
+    """Whether it is a recording."""
 
+    @property
+    def label(self) -> str:
+        """The word that stands for its tokens."""
+        return HEARD if self.is_sound else PICTURE
+
+
+PICTURE, HEARD = "(picture)", "(recording)"
+"""Labels of the tokens of a picture and of a recording."""
 
 Box = tuple[float, float, float, float]
 """Left, top, right and bottom of a part of a picture, in pixels."""
@@ -241,7 +251,7 @@ class Encoded:
     num_thoughts: int = 0
     """Number of thoughts of a chat's earlier replies that the template leaves out."""
     is_picture: list[bool] | None = None
-    """True for tokens that stand for a part of a picture; None without pictures."""
+    """True for tokens that stand for a part of a picture, or of a recording; None without any."""
     regions: Sequence[Box | None] = ()
     """Where each of these lies in its picture, as shares of width and height; None where that is
     not known, and nothing if it is known of none."""

@@ -2,9 +2,9 @@ r"""Pictures beside text: how much weight goes from words and from pictures to w
 
 $$\mathrm{weight}_{a \to b}(h) = \frac{1}{|a|} \sum_{q \in a} \sum_{k \in b} A_h(q, k) \in [0, 1]$$
 
-a and b are the tokens of pictures, or those of what the text says; the rest of the weight goes to
-the tokens of the template, among them the first one. In a causal model a token sees earlier ones
-only, so that a picture in front of the text gives the text nothing.
+a and b are the tokens of pictures (or of recordings), or those of what the text says; the rest of
+the weight goes to the tokens of the template, among them the first one. In a causal model a token
+sees earlier ones only, so that a picture in front of the text gives the text nothing.
 
 The sink is the share of the weight on a picture's tokens that goes to one of them, the same for all
 queries of a text: for K tokens of pictures, even attention gives 1 / K.
@@ -44,9 +44,9 @@ class PictureWeights(Sums):
     columns = (
         ColumnEntry(
             "text_to_picture",
-            "weight from words to pictures",
+            "weight from words to pictures or sound",
             PICTURES,
-            "mean weight of a token of the text on tokens of pictures",
+            "mean weight of a token of the text on tokens of pictures or recordings",
             numbers.percent,
             _SOURCE,
         ),
@@ -60,25 +60,25 @@ class PictureWeights(Sums):
         ),
         ColumnEntry(
             "picture_to_picture",
-            "weight from pictures to pictures",
+            "weight from pictures or sound to these",
             PICTURES,
-            "mean weight of a token of a picture on tokens of pictures",
+            "mean weight of a token of a picture or recording on these tokens",
             numbers.percent,
             _SOURCE,
         ),
         ColumnEntry(
             "picture_to_text",
-            "weight from pictures to words",
+            "weight from pictures or sound to words",
             PICTURES,
-            "mean weight of a token of a picture on tokens of the text",
+            "mean weight of a token of a picture or recording on tokens of the text",
             numbers.percent,
             _SOURCE,
         ),
         ColumnEntry(
             "picture_sink",
-            "share of one token of a picture",
+            "share of one token of a picture or sound",
             PICTURES,
-            "share of the weight on pictures that goes to one token of each text's pictures",
+            "share of the weight on pictures or recordings on one token of them in each text",
             numbers.percent,
             "[Kang 2025b](https://arxiv.org/abs/2503.03321) 3",
         ),

@@ -1,4 +1,4 @@
-"""The encoder of a model that reads texts beside pictures, and the processor that is saved with it.
+"""The encoder of a model of texts and pictures, or sound, and the processor saved with it.
 
 The processor that works with Pillow is taken, as for images alone. One that also reads videos needs
 torchvision for them; where that is missing, the processor is put together without videos.
@@ -24,6 +24,7 @@ from headcount.core import ModelError, reason
 from headcount.corpora import PictureEncoder
 from headcount.models.loaded import Loaded
 from headcount.models.model_files import is_saved
+from headcount.models.sound_tower import hears_beside_text
 
 PROCESSOR_CONFIGS = ("processor_config.json", "preprocessor_config.json")
 """Files with the settings of a processor."""
@@ -36,7 +37,7 @@ def reads_pictures(model: PreTrainedModel) -> bool:
 
 
 def picture_encoder(loaded: Loaded, values: Mapping[str, Any] | None = None) -> PictureEncoder:
-    """The encoder that turns prompts with pictures into the model's inputs.
+    """The encoder that turns prompts with pictures or recordings into the model's inputs.
 
     Args:
         loaded: the model.
@@ -44,18 +45,20 @@ def picture_encoder(loaded: Loaded, values: Mapping[str, Any] | None = None) -> 
             for chats as they are.
 
     Raises:
-        ModelError: if the model reads no pictures, or has no processor.
+        ModelError: if the model reads neither, or has no processor.
     """
-    if not reads_pictures(loaded.model):
+    hears = hears_beside_text(loaded.model)
+    what, kind = ("recordings", "audio") if hears else ("pictures", "image")
+    if not (hears or reads_pictures(loaded.model)):
         raise ModelError(
-            f"Expected a model that reads pictures beside texts, got {loaded.name} "
+            f"Expected a model that reads pictures beside texts, or sound, got {loaded.name} "
             f"({loaded.config.model_type}), which reads {loaded.model.main_input_name}. Leave rows "
-            "with pictures out: --without-media."
+            "with pictures or sound out: --without-media."
         )
     if loaded.processor is None or loaded.tokenizer is None:
         raise ModelError(
             f"Expected a processor beside the weights of {loaded.name}, since the rows have "
-            "pictures, got none. Save one: processor.save_pretrained(FOLDER). For a model in "
+            f"{what}, got none. Save one: processor.save_pretrained(FOLDER). For a model in "
             "memory, pass headcount.Loaded(model, processor.tokenizer, name, processor=processor)."
         )
     if "cross_attention_mask" in signature(loaded.model.forward).parameters:
@@ -65,13 +68,13 @@ def picture_encoder(loaded: Loaded, values: Mapping[str, Any] | None = None) -> 
             "(cross-attention). Give texts; with load(name, inputs=processor(...)) its heads can "
             "be gated and tapped in Python."
         )
-    names = ("image_token_id", "image_token_index")
+    names = (f"{kind}_token_id", f"{kind}_token_index")
     found = (getattr(loaded.config, name, None) for name in names)
     number = next((each for each in found if isinstance(each, int)), None)
     if number is None:
         raise ModelError(
-            f"Expected the token that stands for pictures ({' or '.join(names)}) in the config of "
-            f"{loaded.name}, got none: its pictures are no tokens beside the text. Its heads can "
+            f"Expected the token that stands for {what} ({' or '.join(names)}) in the config of "
+            f"{loaded.name}, got none: its {what} are no tokens beside the text. Its heads can "
             "be gated and tapped in Python."
         )
     asked = number, loaded.name, loaded.max_length, values

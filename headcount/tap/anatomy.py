@@ -142,7 +142,7 @@ class Anatomy:
     """Paths of modules outside the model's lists of layers, such as pooling heads, whose attention
     headcount can't see. Their heads are not among `heads`."""
     not_run: tuple[str, ...] = ()
-    """Paths of vision towers that saw no image. Their heads are not among `heads`."""
+    """Paths of towers that saw no image or heard no sound. Their heads are not among `heads`."""
     can_block: bool = True
     """Whether scores that are blocked got no weight in the self-check."""
     dead: Mapping[LayerId, str] = field(default_factory=dict)
@@ -233,6 +233,8 @@ class CallOrder:
 
 _NAMES = ("vision", "image", "video", "backbone")
 """What configurations of vision towers are called in those of whole models."""
+_OF_SOUND = ("audio",)
+"""The same of towers that hear sound."""
 
 
 @final
@@ -249,15 +251,19 @@ class Parts:
             for path, module in model.named_modules()
             if isinstance(config := getattr(module, "config", None), PreTrainedConfig)
         }
-        seen = {type(each) for each in _of_vision(model.config)} - {type(model.config)}
-        reads_text = "input_ids" in signature(model.forward).parameters
-        found = [path for path, each in self._configs.items() if type(each) in seen]
-        self.towers = tuple(
-            path
-            for path in found
-            if reads_text and not any(path.startswith(f"{other}.") for other in found)
-        )
+        taken = {*signature(model.forward).parameters}
+        self.towers = self._towers(model, _NAMES) if "input_ids" in taken else ()
         """Paths of the vision towers."""
+        hears = {"input_ids", "input_features"} <= taken
+        self.hearing = self._towers(model, _OF_SOUND) if hears else ()
+        """Paths of the towers that hear sound beside a text."""
+
+    def _towers(self, model: PreTrainedModel, names: Sequence[str]) -> tuple[str, ...]:
+        kinds = {type(each) for each in _inside(model.config, names)} - {type(model.config)}
+        found = [path for path, each in self._configs.items() if type(each) in kinds]
+        return tuple(
+            path for path in found if not any(path.startswith(f"{other}.") for other in found)
+        )
 
     def is_vision(self, path: str) -> bool:
         """Whether a module is one of a vision tower."""
@@ -276,11 +282,13 @@ class Parts:
         return bool(self.towers) and is_causal
 
 
-def _of_vision(config: PreTrainedConfig, inside: bool = False) -> Iterator[PreTrainedConfig]:
-    """The configurations of vision towers inside one, at any depth."""
+def _inside(
+    config: PreTrainedConfig, names: Sequence[str], is_tower: bool = False
+) -> Iterator[PreTrainedConfig]:
+    """The configurations of towers inside one, by what they are called, at any depth."""
     for name in config.sub_configs:
-        part, is_vision = getattr(config, name, None), any(each in name for each in _NAMES)
+        part, found = getattr(config, name, None), is_tower or any(each in name for each in names)
         if isinstance(part, PreTrainedConfig):
-            if inside or is_vision:
+            if found:
                 yield part
-            yield from _of_vision(part, inside or is_vision)
+            yield from _inside(part, names, found)

@@ -78,7 +78,9 @@ def discover(model: PreTrainedModel, inputs: Mapping[str, Tensor] | None = None)
         tuple(layers),
         implementation=implementation,
         unseen=unseen,
-        not_run=tuple(path for path in parts.towers if not recorder.has_run(path)),
+        not_run=tuple(
+            each for each in (*parts.towers, *parts.hearing) if not recorder.has_run(each)
+        ),
         dead=dead,
     )
     _check_sides(model, anatomy, others)

@@ -21,7 +21,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.core import Head, LayerId, ModelError, amount
-from headcount.tap.anatomy import Anatomy, AttentionLayer
+from headcount.tap.anatomy import Anatomy, AttentionLayer, Parts
 from headcount.tap.arithmetic import with_arithmetic
 from headcount.tap.changes import evaluating, exact_products
 from headcount.tap.check import Check, checks_of
@@ -33,6 +33,10 @@ from headcount.tap.rounding import difference
 from headcount.tap.sample_run import sample_runs
 from headcount.tap.states import heard
 from headcount.tap.tap import Tap
+
+_IMAGES = ("saw no image", "pictures", "an image")
+_SOUND = ("heard no sound", "recordings", "sound")
+"""What towers did not get when heads were looked for, in the words of the warning."""
 
 
 def check_finite(model: PreTrainedModel, anatomy: Anatomy, check: Check) -> None:
@@ -137,11 +141,13 @@ def examine(model: AnyModel, inputs: Mapping[str, Tensor] | None = None) -> Anat
             stacklevel=2,
         )
     if anatomy.not_run:
+        hears = {*anatomy.not_run} <= {*Parts(model).hearing}
+        got, beside, needed = _SOUND if hears else _IMAGES
         warnings.warn(
-            f"{type(model).__name__}: {', '.join(anatomy.not_run)} saw no image, since only text "
-            "was passed when heads were looked for. Its heads are neither measured nor gated; "
-            "those of the language model are, beside pictures, too. Pass inputs with an image to "
-            "`examine` or `load` to see the others",
+            f"{type(model).__name__}: {', '.join(anatomy.not_run)} {got}, since only text was "
+            "passed when heads were looked for. Its heads are neither measured nor gated; those of "
+            f"the language model are, beside {beside}, too. Pass inputs with {needed} to `examine` "
+            "or `load` to see the others",
             stacklevel=2,
         )
     return anatomy

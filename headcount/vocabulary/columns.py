@@ -9,7 +9,7 @@ from headcount import numbers
 WORTH = "What it is worth"
 """The group of the scores; higher = more important."""
 WEIGHTS = "Mean weight on"
-PICTURES = "Words and pictures"
+PICTURES = "Words beside pictures or sound"
 """The group of mean weights on some keys."""
 
 

@@ -13,17 +13,29 @@ from headcount.measures import PictureWeights
 from headcount.models import encoder_of
 from headcount.tap import Tap
 from headcount.testing import leaving_no_trace
+from tests import speech, tiny_sound
 from tests import tiny_pictures as tiny
 from tests.textbook import pictures
 
-EVERYDAY = ("llava", "qwen")
+EVERYDAY, SOUND = ("llava", "qwen", "qwen2_audio"), "qwen2_audio"
+ASKED = {"role": "user", "content": "where is the dog ?"}
 KINDS = [
-    pytest.param(kind, marks=() if kind in EVERYDAY else pytest.mark.slow) for kind in tiny.KINDS
+    pytest.param(kind, marks=() if kind in EVERYDAY else pytest.mark.slow)
+    for kind in (*tiny.KINDS, SOUND)
 ]
 
 
+def made(kind: str) -> Loaded:
+    """A tiny model of a kind."""
+    return tiny_sound.loaded() if kind == SOUND else tiny.loaded(kind)
+
+
 def prompts(kind: str, folder: Path) -> Corpus:
-    """Two prompts of unequal length, with pictures of unequal sizes."""
+    """Prompts of unequal length, with pictures of unequal sizes, or sound of unequal length."""
+    if kind == SOUND:
+        *_, one, other = sorted(speech.recordings(folder / "sound").glob("*.wav"))
+        more = tiny_sound.chat(other, "what is the red cat by the mat ?")
+        return Corpus([tiny_sound.chat(one), {"messages": [ASKED]}, more])
     first = tiny.picture(folder / "0.png", seed=0)
     second = tiny.picture(folder / "1.png", (31, 12), seed=1)
     if kind == "paligemma":
@@ -57,12 +69,12 @@ def by_stock_model(loaded: Loaded, corpus: Corpus) -> list[dict[str, list[float]
     return [pictures.over_texts([(maps[n], kinds) for maps, kinds in texts]) for n in layers]
 
 
-@pytest.mark.filterwarnings("ignore:.*saw no image")
+@pytest.mark.filterwarnings("ignore:.*(saw no image|heard no sound)")
 @pytest.mark.parametrize("kind", KINDS)
 def test_is_that_of_an_eager_stock_model(kind: str, tmp_path: Path) -> None:
     from headcount import measure
 
-    loaded, corpus = tiny.loaded(kind), prompts(kind, tmp_path)
+    loaded, corpus = made(kind), prompts(kind, tmp_path)
     found = measure(loaded, corpus, [PictureWeights])
     expected = by_stock_model(loaded, corpus)
     for name in PictureWeights.names():
@@ -71,11 +83,11 @@ def test_is_that_of_an_eager_stock_model(kind: str, tmp_path: Path) -> None:
         np.testing.assert_allclose(found.grid("decoder.self", name), numbers, atol=2e-6)
 
 
-@pytest.mark.filterwarnings("ignore:.*saw no image")
+@pytest.mark.filterwarnings("ignore:.*(saw no image|heard no sound)")
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_tapped_model_computes_the_same(kind: str, tmp_path: Path) -> None:
     """The tower is not looked at, and computes as it does; nothing remains behind the tap."""
-    loaded, corpus = tiny.loaded(kind), prompts(kind, tmp_path)
+    loaded, corpus = made(kind), prompts(kind, tmp_path)
     encoder = encoder_of(loaded, corpus)
     [batch] = Batches(corpus, encoder, take_census(corpus, encoder))
     assert batch.source.is_picture_BN is not None

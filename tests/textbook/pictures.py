@@ -50,7 +50,7 @@ def _sink(texts: Sequence[tuple[np.ndarray, Sequence[str]]], head: int) -> float
         for key, kind in enumerate(kinds):
             if kind == "picture":
                 columns.append(sum(float(A[head, query, key]) for query in range(len(kinds))))
-        most, total = most + max(columns), total + sum(columns)
+        most, total = most + max(columns, default=0.0), total + sum(columns)
     return most / total
 
 

@@ -196,8 +196,10 @@ def _printed(words: Sequence[str]) -> str:
 
 
 TIMES = re.compile(
-    r"\(s\)</th><td class=number>[\d.,]+|[\d.,]+\s*(tokens/s|ms|seconds|s\b|minutes|MB|GB)"
-    r"|\d+ of \d+ seconds|[\d.]+\s*×|[\d.]+ times"
+    r"(\(s\)|per s)</th><td class=number>[\d.,e+]+"
+    r"|[\d.,]+\s*(tokens/s|ms|seconds|s\b|minutes|MB|GB)"
+    r"|\d+ of \d+ seconds|[\d.]+\s*×|[\d.]+ times|as fast \([^)]*\)"
+    r"|seconds</th><td>[^<]*|batch \d+, \d+ tokens\W.*"
 )
 """Numbers that no two runs share: times, speeds, and memory that was in use."""
 MEASURED = {

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from headcount.artifact.comparing import Inputs, Run
-from headcount.core import InputError, ModelError
+from headcount.core import InputError, ModelError, reason
 from headcount.tap import evaluating, outputs, run_tiny, runs_whole
 
 
@@ -84,9 +84,7 @@ def write_onnx(
             )
     except (RuntimeError, torch.onnx.errors.OnnxExporterError) as error:
         name = type(module.model).__name__
-        raise ModelError(
-            f"{name} could not be exported to ONNX: {str(error).splitlines()[0]}"
-        ) from error
+        raise ModelError(f"{name} could not be exported to ONNX: {reason(error)}") from error
 
 
 def export_program(model: PreTrainedModel, inputs: Inputs, path: Path) -> None:
@@ -111,8 +109,7 @@ def export_program(model: PreTrainedModel, inputs: Inputs, path: Path) -> None:
             torch.export.save(made, path)
     except (RuntimeError, ValueError) as error:  # of the tracer, and of its constraints
         raise ModelError(
-            f"{type(model).__name__} could not be exported by torch.export: "
-            f"{str(error).splitlines()[0]}"
+            f"{type(model).__name__} could not be exported by torch.export: {reason(error)}"
         ) from error
 
 

@@ -41,6 +41,7 @@ from headcount.core import (
     check_single_process,
     check_unicode,
     guarded,
+    imported,
     is_alone,
     is_main_process,
     leave,
@@ -48,7 +49,6 @@ from headcount.core import (
     load_plugins,
     meet,
     origin_of_module,
-    part,
     processes,
     release,
     shortened,
@@ -121,7 +121,7 @@ def command_class(name: str) -> "type[Command]":
     """
     known = capability_registry()
     with guarded(known.origin(name), f"bring the command {name}"):
-        return cast("type[Command]", part(known[name].command))
+        return cast("type[Command]", imported(known[name].command))
 
 
 def _described(name: str) -> "type[Command]":
@@ -200,7 +200,7 @@ def _refused(error: BaseException) -> InputError | None:
 
 
 def _parsed(its: Capability, arguments: Sequence[str]) -> "Command":
-    import tyro  # likewise
+    import tyro  # only here: it takes longer than the rest of the help
 
     from headcount.commands.help_words import words_of_help
 

@@ -29,7 +29,7 @@ from headcount.compaction.neurons import (
     named_feed_forwards,
     plan_gated,
 )
-from headcount.core import Head, LayerId, ModelError, Plan, free_memory
+from headcount.core import Head, LayerId, ModelError, Plan, free_memory, reason
 from headcount.tap import (
     ERRORS,
     ROOM,
@@ -96,7 +96,7 @@ def check_equal(
             raise ModelError(
                 f"{type(model).__name__} does not run with fewer {_what(plan)} {where}, so it can "
                 "be gated but not made smaller: its own code needs all of them "
-                f"({str(error).splitlines()[0]})."
+                f"({reason(error)})."
             ) from error
         with suppress(*ERRORS):  # some models run in one format alone
             while (wider := _WIDER.get(dtype)) and found.is_off(dtype):

@@ -3,7 +3,6 @@ from .capability import Section as Section
 from .capability import capabilities as capabilities
 from .capability import capability_of as capability_of
 from .capability import capability_registry as capability_registry
-from .capability import part as part
 from .capability import registries as registries
 from .capability import with_variants as with_variants
 from .check_records import CheckRecord as CheckRecord
@@ -66,6 +65,7 @@ from .figure_style import styled as styled
 from .figure_style import svg_of as svg_of
 from .files import DATA as DATA
 from .files import SAMPLE as SAMPLE
+from .files import cache_folder as cache_folder
 from .files import check_inside as check_inside
 from .files import check_is_no_pipe as check_is_no_pipe
 from .files import check_no_links as check_no_links
@@ -175,6 +175,7 @@ from .ranking import levels as levels
 from .ranking import rising as rising
 from .ranking import sorted_by as sorted_by
 from .registry import Registry as Registry
+from .registry import imported as imported
 from .registry import register as register
 from .run_folder import MODEL_FILES as MODEL_FILES
 from .run_folder import ResumePolicy as ResumePolicy

@@ -9,12 +9,10 @@ registered, or entry points of the group `headcount.commands`.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, final
+from typing import Any, ClassVar, final
 
 from headcount.core.errors import InputError
-
-if TYPE_CHECKING:
-    from headcount.core.registry import Registry
+from headcount.core.registry import Registry, imported
 
 LIST = "headcount.capabilities"
 """The module that lists our own capabilities; nothing in the core imports it before it is asked."""
@@ -100,21 +98,15 @@ class Capability:
     @property
     def result_type(self) -> Any:
         """The type of its result, imported now; None without one."""
-        return part(self.result) if self.result else None
+        return imported(self.result) if self.result else None
 
 
-def part(place: str) -> Any:
-    """The object at "module:attribute", whose module is imported."""
-    module, _, attribute = place.partition(":")
-    return getattr(import_module(module), attribute)
-
-
-def registries() -> "Iterator[Registry[Any]]":
+def registries() -> Iterator[Registry[Any]]:
     """The registry of every family of things that plug-ins add; what needs torch is imported."""
-    yield from map(part, import_module(LIST).REGISTRIES)
+    yield from map(imported, import_module(LIST).REGISTRIES)
 
 
-def capability_registry() -> "Registry[Capability]":
+def capability_registry() -> Registry["Capability"]:
     """All capabilities by the names of their commands."""
     return import_module(LIST).CAPABILITIES
 
@@ -128,7 +120,7 @@ def with_variants() -> Iterator[Capability]:
     """Every capability, each followed by those of the same command for other models."""
     for each in capabilities():
         yield each
-        yield from map(part, each.variants)
+        yield from map(imported, each.variants)
 
 
 def capability_of(result: type) -> Capability | None:

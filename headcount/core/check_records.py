@@ -4,16 +4,14 @@
 it. It is for the version, or the content of a file, that was checked.
 """
 
-import os
 import warnings
 from dataclasses import asdict, dataclass, replace
-from hashlib import sha256
 from pathlib import Path
 from typing import final
 
 from headcount import __version__
 from headcount.core.errors import InputError
-from headcount.core.files import write_json
+from headcount.core.files import cache_folder, short_hash, write_json
 from headcount.core.typed_json import JsonObject
 
 
@@ -74,5 +72,4 @@ def checks_of(plugin: str) -> str:
 
 def _file(plugin: str) -> Path:
     """The file of a plug-in's record."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "headcount" / "checks" / f"{sha256(plugin.encode()).hexdigest()[:16]}.json"
+    return cache_folder("plugins") / f"{short_hash(plugin, 16)}.json"

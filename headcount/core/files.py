@@ -219,6 +219,14 @@ def _reason(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0]}".removesuffix(": ") if named else lines[0]
 
 
+def cache_folder(kind: str) -> Path:
+    """A folder of what headcount keeps for this user; `HEADCOUNT_CACHE` names another place."""
+    from platformdirs import user_cache_path  # only here: most commands keep nothing
+
+    named = os.environ.get("HEADCOUNT_CACHE")
+    return (Path(named) if named else user_cache_path("headcount")) / kind
+
+
 def short_hash(content: str | bytes, num_digits: int = 12) -> str:
     """The first digits of the SHA-256 of what a signature names.
 

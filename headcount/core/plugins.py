@@ -14,13 +14,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache, lru_cache
-from hashlib import sha256
 from importlib.metadata import Distribution, EntryPoint, entry_points
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from headcount.core.files import short_hash
 from headcount.core.guarding import (
     OURS,
     REPAIR,
@@ -44,7 +44,9 @@ VARIABLE, INSTALLED = "HEADCOUNT_PLUGINS", "installed"
 
 
 _loading: ContextVar[Origin | None] = ContextVar("loading", default=None)
+"""The plug-in that is being loaded."""
 _files: dict[str, Origin | None] = {}
+"""What was loaded, by how it is listed."""
 _modules: dict[str, Origin] = {}
 """The files that were run, by the names that their modules have."""
 
@@ -204,12 +206,12 @@ def _load_file(path: Path) -> Origin:
     Raises:
         PluginError: If it does not exist or fails, or is written for another API.
     """
-    name = f"headcount_plugin_{path.stem}"
+    name = f"headcount_plugin_{short_hash(str(path), 8)}_{path.stem}"
     spec = spec_from_file_location(name, path)
     if spec is None or spec.loader is None or not path.is_file():
         what = "is another kind of file" if path.is_file() else "does not exist"
         raise PluginError(f"Expected a plug-in's file (my.py), got {path}, which {what}.")
-    origin = Origin(path.name, sha256(path.read_bytes()).hexdigest()[:8])
+    origin = Origin(path.name, short_hash(path.read_bytes(), 8))
     sys.modules[name] = module = module_from_spec(spec)
     _modules[name] = origin
     token = _loading.set(origin)

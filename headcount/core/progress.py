@@ -126,7 +126,7 @@ class Pace:
     r"""How fast the units of a run follow each other.
 
     The first unit, which often loads or compiles something, is not timed. After n more have taken
-    t seconds, and at least `LOOK`, all are estimated to take total * t / n. Under torchrun the main
+    t seconds, and at least two, all are estimated to take total * t / n. Under torchrun the main
     process decides, and the others end with it.
 
     Args:

@@ -85,7 +85,7 @@ class Registry(Generic[Thing]):
             )
         check_known(self.noun, name, known, "(one of {})")
         if name in self.own:
-            return _object(self.own[name])
+            return imported(self.own[name])
         if name in self._given:
             return self._given[name][0]
         entry = self._entries()[name]
@@ -187,7 +187,7 @@ class Registry(Generic[Thing]):
 
     def _has(self, thing: Any) -> bool:
         place = getattr(thing, "registry", None)
-        return isinstance(place, str) and _object(place) is self
+        return isinstance(place, str) and imported(place) is self
 
     def _entries(self) -> dict[str, EntryPoint]:
         """The entry points of installed packages; one whose name exists is left out."""
@@ -224,12 +224,12 @@ def register(thing: Thing) -> Thing:
         )
     if not (isinstance(name, str) and name):
         raise InputError(f"Expected a name of {thing!r}, got none. Write one: name = ...")
-    _object(place).add(thing)
+    imported(place).add(thing)
     return thing
 
 
-def _object(place: str) -> Any:
-    """The object at "module:attribute"; the module is imported."""
+def imported(place: str) -> Any:
+    """The object at "module:attribute", whose module is imported."""
     module, _, attribute = place.partition(":")
     return getattr(import_module(module), attribute)
 

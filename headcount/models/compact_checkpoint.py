@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
 from transformers.models.auto import modeling_auto
 
-from headcount.core import Heads, InputError, ModelError, Plan, amount, kept_sha256
+from headcount.core import Heads, InputError, ModelError, Plan, amount, kept_sha256, reason
 from headcount.models import modeling_headcount
 from headcount.models.modeling_headcount import pruned
 from headcount.results import Certificate
@@ -108,7 +108,7 @@ def load_compact(
         ) from error
     except (RuntimeError, SafetensorError) as error:
         raise ModelError(
-            f"its weights can't be read ({str(error).splitlines()[0]}): the file is truncated or "
+            f"its weights can't be read ({reason(error)}): the file is truncated or "
             f"damaged; copy it again, or {_AGAIN}"
         ) from error
     _check_tensors(info)

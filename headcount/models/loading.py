@@ -267,7 +267,7 @@ def _device(name: str) -> torch.device:
         raise InputError(
             f"Expected a device that torch has here and that has float64, such as cpu, or cuda "
             f"with a GPU, got "
-            f"{name!r} ({str(error).splitlines()[0]})."
+            f"{name!r} ({reason(error)})."
         ) from error
     return device
 
@@ -397,7 +397,6 @@ def _warn_of_tokenizer(name: str, folder: str, error: Exception) -> None:
     """Warn that an existing tokenizer can't be read, and why."""
     file = f"{folder}/tokenizer_config.json".removeprefix("/")
     if is_saved(name, file):
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        reason = _needs_trust(name, file) if _TRUST in str(error) else reason
-        reason = (missing_code(name, file) or reason) if isinstance(error, OSError) else reason
-        warnings.warn(f"{name}: its tokenizer can't be read and is ignored: {reason}", stacklevel=4)
+        why = _needs_trust(name, file) if _TRUST in str(error) else reason(error)
+        why = (missing_code(name, file) or why) if isinstance(error, OSError) else why
+        warnings.warn(f"{name}: its tokenizer can't be read and is ignored: {why}", stacklevel=4)

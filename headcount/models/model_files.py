@@ -21,6 +21,7 @@ from headcount.core import (
     inside,
     read_json,
     reading,
+    reason,
 )
 
 
@@ -51,7 +52,7 @@ def file_of(name: str, file: str) -> Path | None:
     except (HFValidationError, RemoteEntryNotFoundError, RepositoryNotFoundError):
         return None
     except OSError as error:
-        raise NotLookedUpError((str(error) or type(error).__name__).splitlines()[0]) from error
+        raise NotLookedUpError(reason(error)) from error
 
 
 _SOUND = "granite_speech hubert moonshine sew speech_to_text speecht5 wav2vec2 wavlm whisper"

@@ -9,7 +9,6 @@ with code of their own, spread over devices, or changed since they were read are
 """
 
 import hashlib
-import os
 import platform
 from collections.abc import Mapping
 from contextlib import suppress
@@ -21,10 +20,9 @@ from typing import Any, final
 from weakref import ref
 
 import torch
-from platformdirs import user_cache_path
 from transformers import AttentionInterface, PreTrainedModel
 
-from headcount.core import InputError, LayerId, encoded, short_hash
+from headcount.core import InputError, LayerId, cache_folder, encoded, short_hash
 from headcount.results import read_sealed, write_sealed
 from headcount.tap import Anatomy, AttentionLayer, examine, implementation_of, input_device
 
@@ -63,7 +61,7 @@ class Source:
             again: whether to check it whatever verdict there is.
         """
         key = self._key(model)
-        path = None if key is None else _folder() / f"{short_hash(str(key), 32)}.json"
+        path = None if key is None else cache_folder("checks") / f"{short_hash(str(key), 32)}.json"
         if path is None or key is None:
             return examine(model)
         found = None if again else _read(path, key)
@@ -147,12 +145,6 @@ def _write(path: Path, key: dict[str, str], anatomy: Anatomy) -> None:
     others = sorted(path.parent.glob("*.json"), key=lambda each: each.stat().st_mtime)
     for each in others[:-KEPT]:
         each.unlink(missing_ok=True)
-
-
-def _folder() -> Path:
-    """The folder of all verdicts."""
-    named = os.environ.get("HEADCOUNT_CACHE")
-    return (Path(named) if named else user_cache_path("headcount")) / "checks"
 
 
 def _files(folders: list[Path]) -> str:

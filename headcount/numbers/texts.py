@@ -26,7 +26,7 @@ def percent(share: Real, digits: int | None = None, sign: str = "\u202f%") -> st
         return UNKNOWN
     if digits is None:
         digits = 0 if round(abs(share), 3) >= 0.1 or share == 0 else 1
-    return f"{_signless_zero(100 * share, digits)}{sign}"
+    return minus(f"{100 * share:z.{digits}f}{sign}")
 
 
 def points(difference: Real) -> str:
@@ -105,7 +105,7 @@ def correlation(rho: Real) -> str:
     >>> correlation(-0.123)
     '−0.12'
     """
-    return UNKNOWN if math.isnan(rho) else f"{rho:.2f}".replace("-0.00", "0.00").replace("-", "−")
+    return UNKNOWN if math.isnan(rho) else minus(f"{rho:z.2f}")
 
 
 def ordinal(number: int) -> str:
@@ -181,7 +181,7 @@ def nats(value: Real, sign: str = "") -> str:
         value: The number.
         sign: "+" for a sign in front of positive numbers too.
     """
-    return f"{value:{sign}z.2f}".replace("-", "−")
+    return UNKNOWN if math.isnan(value) else minus(f"{value:{sign}z.2f}")
 
 
 def minus(text: str) -> str:
@@ -210,10 +210,6 @@ def ends(low: Real, high: Real, write: Callable[[Real], str]) -> str:
     ('0.25 to 0.50', '–')
     """
     return UNKNOWN if math.isnan(low) else f"{write(low)} to {write(high)}"
-
-
-def _signless_zero(value: Real, digits: int) -> str:
-    return f"{value:.{digits}f}".replace("-", "−")
 
 
 def part(text: str) -> float:

@@ -223,7 +223,7 @@ def kept_table(run: Analysis, choices: Mapping[str, Collection[str]]) -> Table:
         choices: names of the kept heads, by what chose them.
     """
     found = leading(run)
-    kinds = {head: leads.kind.key if leads else None for head, leads in found.items()}
+    kinds = {head: key_of(leads) for head, leads in found.items()}
     groups: list[tuple[str, list[str]]] = [
         (kind.label, [head for head in kinds if kinds[head] == kind.key])
         for kind, _ in counted(found.values())

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, final
 
-from headcount.core import Block, Document, capabilities, part
+from headcount.core import Block, Document, capabilities, imported
 from headcount.results import Analysis
 from headcount.vocabulary import TEXTS, ColumnEntry, Inputs
 
@@ -122,7 +122,7 @@ def page_parts() -> tuple[PagePart, ...]:
     """The parts of all capabilities, in the order of their sections on the page."""
     found = [each for each in capabilities() if each.page]
     found.sort(key=lambda each: min((section.place for section in each.sections), default=999))
-    return tuple(part(each.page) for each in found)
+    return tuple(imported(each.page) for each in found)
 
 
 @final

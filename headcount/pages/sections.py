@@ -14,7 +14,7 @@ from headcount.core import (
     amount,
     capabilities,
     capability_of,
-    part,
+    imported,
 )
 from headcount.pages.names import columns_of
 from headcount.results import Analysis, HeadRow, Result
@@ -67,7 +67,7 @@ def document_of(found: Result[Any], roles: Mapping[str, Sequence[str]] | None = 
     if its is None or not its.document:
         raise InputError(f"Expected a result of a command, got a {type(found).__name__}.")
     given = (roles,) if its.takes_roles else ()
-    shown: Document = part(its.document)(found, *given)
+    shown: Document = imported(its.document)(found, *given)
     return shown.ending(found.record.warnings, found.record.signature)
 
 
@@ -82,7 +82,7 @@ def sections_of(run: Analysis) -> tuple[PageSection, ...]:
     found = []
     for its, section in sorted(listed, key=lambda pair: pair[1].place):
         if section.document:
-            shown = part(section.document)(run)
+            shown = imported(section.document)(run)
         else:
             beside = run.of(its.result_type)
             roles = {row.head: row.roles for row in run.rows}

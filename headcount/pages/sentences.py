@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import PurePath
+from pathlib import PurePath, PureWindowsPath
 from typing import Any
 
 from headcount import numbers
@@ -86,7 +86,8 @@ def short_name(path: str) -> str:
     >>> short_name("/models/minilm/"), short_name("google-bert/bert-base-cased")
     ('minilm', 'google-bert/bert-base-cased')
     """
-    if not path.startswith(("/", ".", "~")) and "\\" not in path:
+    is_here = path.startswith(("/", ".", "~")) or "\\" in path or PureWindowsPath(path).drive
+    if not is_here:
         return path
     parts = PurePath(path.replace("\\", "/")).parts
     says_little = parts and parts[-1] in ("model", "checkpoint", "best", "final", "output")

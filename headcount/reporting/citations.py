@@ -13,7 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, final
 
-from headcount.core import capital, latex, part, with_variants
+from headcount.core import capital, imported, latex, with_variants
 from headcount.numbers import listed
 from headcount.pages import Note, model_and_data
 from headcount.results import CURVE, Result, Signature
@@ -85,7 +85,7 @@ def citing(folder: Path) -> Cited:
         InputError: If a file is damaged or of a newer version.
     """
     found = [
-        (its.name, result, tuple(part(its.notes)(result)))
+        (its.name, result, tuple(imported(its.notes)(result)))
         for its in with_variants()
         if its.notes
         for place in (folder, folder / CURVE)

@@ -316,7 +316,7 @@ def check_is_run(folder: Path) -> None:
     Raises:
         InputError: if the folder does not exist, is a file, or is one of another command.
     """
-    if folder.is_dir() and not (folder / "run.json").exists():
+    if folder.is_dir() and not (folder / RunRecord.FILE).exists():
         if records := sorted(path.name for path in folder.glob("*.json")):
             raise InputError(
                 f"Expected a folder written by `headcount analyze ... --out`, got {folder}, where "
@@ -420,7 +420,7 @@ def _head_row(
 
 def _with_scores(table: HeadTable, folder: Path) -> HeadTable:
     """The table, with the extra columns of an earlier table of the same heads."""
-    if not (folder / "importance.json").exists() or (found := read_head_table(folder)) is None:
+    if not (folder / ImportanceRecord.FILE).exists() or (found := read_head_table(folder)) is None:
         return table
     earlier, frame = found.frame, table.frame
     if list(earlier["head"]) != list(frame["head"]):

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
-from headcount.core import InputError, LayerId, ModelError, amount
+from headcount.core import InputError, LayerId, ModelError, amount, reason
 from headcount.tap.anatomy import Anatomy, AttentionLayer, Parts, dead_modules
 from headcount.tap.attention_interface import dispatching, plain_attention
 from headcount.tap.call import Call, implementation_of
@@ -117,8 +117,7 @@ def _record(
         except InputError:
             raise  # it already says so
         except ERRORS as error:
-            why = next(iter(str(error).splitlines()), type(error).__name__)
-            raise ModelError(refusal(model, why, given)) from error
+            raise ModelError(refusal(model, reason(error), given)) from error
     with torch.no_grad():
         recorder.find_adapters()
     return recorder

@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
-from headcount.core import InputError, ModelError, amount
+from headcount.core import InputError, ModelError, amount, reason
 from headcount.tap.placement import input_device
 
 LENGTHS = (7, 4)
@@ -65,7 +65,7 @@ def tiny_inputs(model: PreTrainedModel) -> dict[str, Tensor]:
             with torch.no_grad():
                 run_tiny(model, candidate)
         except ERRORS as error:
-            reasons.append(next(iter(str(error).splitlines()), type(error).__name__))
+            reasons.append(reason(error))
         else:
             return candidate
     raise ModelError(refusal(model, reasons[0]))

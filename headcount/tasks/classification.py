@@ -127,7 +127,7 @@ class LabelTask(ClassTask, ABC):
     ) -> None:
         check_choice("a metric", metric, ClassMetric)
         self.metric, self.higher_is_better = metric, True
-        table = self.read(loaded, data, columns, limit, check_chooses)
+        table = self.read(loaded, data, columns, limit, self._check)
         self.gold_N = class_numbers(table, loaded.model.config)
         self.num_classes = loaded.model.config.num_labels or 0
         if self.metric != "accuracy" and len(set(self.gold_N.tolist())) < 2:
@@ -137,6 +137,10 @@ class LabelTask(ClassTask, ABC):
                 "use the metric accuracy."
             )
         self._encode(loaded, table)
+
+    def _check(self, loaded: Loaded) -> None:
+        """Raise an error for a model that can't do the task, before data are read."""
+        check_chooses(loaded)
 
     @abstractmethod
     def _encode(self, loaded: Loaded, table: Table) -> None:
@@ -279,8 +283,11 @@ class Classification(LabelTask):
     name: ClassVar[str] = "classification"
     by_example: ClassVar[tuple[str, ...]] = ("gold_N", "_rows")
 
-    def _encode(self, loaded: Loaded, table: Table) -> None:
+    def _check(self, loaded: Loaded) -> None:
+        super()._check(loaded)
         check_knows_padding(loaded)
+
+    def _encode(self, loaded: Loaded, table: Table) -> None:
         self._by_number = by_number(table, loaded.model.config)
         self._rows = encoded_pairs(loaded, table)
         self.num_truncated = sum(one.truncated for one in self._rows)

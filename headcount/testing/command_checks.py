@@ -3,7 +3,7 @@
 from functools import cache
 
 from headcount.commands import Command
-from headcount.core import Capability, Document, amount, part
+from headcount.core import Capability, Document, amount, imported
 from headcount.results import Analysis
 from headcount.testing.checks import LeftOut, check, expect
 from headcount.testing.examples import at_random, planted
@@ -22,8 +22,8 @@ def places(given: Capability) -> str:
     named = (given.command, given.result, given.document, given.page, given.notes, *given.variants)
     found = [*filter(None, named), *(each.document for each in given.sections if each.document)]
     for place in found:
-        part(place)
-    kind = part(given.command)
+        imported(place)
+    kind = imported(given.command)
     expect(issubclass(kind, Command), f"{kind.__name__} is no headcount.commands.Command")
     expect_options(kind)
     return f"{amount(len(found), 'place')}"
@@ -48,7 +48,7 @@ def sections(given: Capability) -> str:
         raise LeftOut("it has no section of its own")
     for each in shown:
         for analysis in _analyses():
-            found = part(each.document)(analysis)
+            found = imported(each.document)(analysis)
             if found is not None:
                 expect(isinstance(found, Document), f"{each.key} is {type(found)}, no Document")
                 expect_document(f"the section {each.key}", found)

@@ -4,7 +4,7 @@ import re
 from dataclasses import fields, is_dataclass
 from inspect import get_annotations
 
-from headcount.core import Document, Text, Warned, capability_registry, part
+from headcount.core import Document, Text, Warned, capability_registry, imported
 from headcount.testing.checks import expect
 
 _FAULTS = (
@@ -70,7 +70,7 @@ def shown(command: str, result: object, section: str = "") -> Document:
     """
     its = capability_registry()[command]
     places = {each.key: each.document for each in its.sections}
-    document: Document = part(places[section] if section else its.document)(result)
+    document: Document = imported(places[section] if section else its.document)(result)
     expect_document(f"the document of {command}", document)
     return document
 

@@ -30,6 +30,7 @@ from headcount.core import (
     put,
     read_json,
     reading,
+    reason,
     remove_leftovers,
     sha256_of,
     write_json,
@@ -220,7 +221,7 @@ def saving(folder: Path, is_main: bool = True) -> Iterator[None]:
         if is_main:
             rmtree(folder, ignore_errors=True)
         raise InputError(
-            f"{folder} could not be saved ({str(error).splitlines()[0]}). The checkpoints before "
+            f"{folder} could not be saved ({reason(error)}). The checkpoints before "
             "it are complete. Make room on the disk, then continue with --resume."
         ) from error
 

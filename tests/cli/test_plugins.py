@@ -147,7 +147,7 @@ def test_a_command_that_fails_is_a_sentence(
 @pytest.mark.slow
 def test_a_check_is_shown_and_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`headcount check` says what each check saw; `doctor` that they were run."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("HEADCOUNT_CACHE", str(tmp_path))
     text = (SHOWN / "triplets.py").read_text().replace('"triplets"', '"turned"')
     (tmp_path / "my.py").write_text(text.replace('"accuracy", True', '"accuracy", False'))
     asked = ("check", str(tmp_path / "my.py"))

@@ -186,7 +186,7 @@ def test_a_killed_sweep_of_an_ablation_resumes(quantity: Any, tmp_path: Path) ->
     assert not list(tmp_path.iterdir())
     dense = greedy.scores(made(), units)
     for place, scores in dense.items():
-        torch.testing.assert_close(found[place], scores, equal_nan=True)
+        torch.testing.assert_close(found[place], scores, atol=1e-6, rtol=1e-4, equal_nan=True)
     if quantity == "loss":
         assert min(reported) >= 2, "goes on behind what was done"
     greedy.scores(context(name, progress=lambda *_: None, **small), units[:2])

@@ -12,7 +12,7 @@ import pytest
 from headcount.analysis.methods_section import NOTES
 from headcount.cache import PlannedCache
 from headcount.capabilities import CAPABILITIES
-from headcount.core import ResumePolicy, latex, part, with_variants
+from headcount.core import ResumePolicy, imported, latex, with_variants
 from headcount.explanation import EFFECTS
 from headcount.importance.options import OWN_COLUMNS
 from headcount.importance.page import WORTH_NOTES
@@ -54,7 +54,7 @@ def test_every_result_says_how_it_was_measured() -> None:
     kinds = {its.name for its in with_variants() if its.result}
     assert len(kinds) > 12
     assert {its.name for its in with_variants() if its.notes} == kinds
-    assert all(callable(part(its.notes)) for its in with_variants() if its.notes)
+    assert all(callable(imported(its.notes)) for its in with_variants() if its.notes)
 
 
 def test_a_source_of_several_papers_names_each_with_its_section() -> None:
@@ -68,7 +68,7 @@ def test_a_source_of_several_papers_names_each_with_its_section() -> None:
 
 def test_only_what_was_measured_is_cited() -> None:
     def told(name: str, found: object) -> list[str]:
-        return [note.what for note in part(CAPABILITIES[name].notes)(found)]
+        return [note.what for note in imported(CAPABILITIES[name].notes)(found)]
 
     plan = PlannedCache.read(GALLERY / "plan")
     assert told("cache", plan) == ["Streaming"] and plan.record.asked is None

@@ -174,13 +174,12 @@ def test_an_endless_line_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_pattern_stands_for_its_files(tmp_path: Path) -> None:
-    from tests.explanation.test_reader import GPT2
 
     for name in "ba":
         (tmp_path / f"part-{name}.txt").write_text(f"{name} dog.\n")
     assert texts(f"{tmp_path}/part-*.txt") == ["a dog.", "b dog."]
     assert texts(tmp_path / "part-?.txt") == ["a dog.", "b dog."]
-    task = build("causal-lm", loaded(GPT2), f"{tmp_path}/part-*.txt")
+    task = build("causal-lm", loaded("GPT2LMHeadModel"), f"{tmp_path}/part-*.txt")
     assert task.num_examples == 2
     with pytest.raises(CorpusError, match=r"match .*none-\*.txt, got none. Check the pattern"):
         Corpus(tmp_path / "none-*.txt")

@@ -47,7 +47,6 @@ def written(row: dict[str, Any], template: str = CALLING) -> str:
 
 
 def test_tools_documents_and_values_reach_the_template(tmp_path: Path) -> None:
-    from tests.explanation.test_reader import GPT2
 
     row: dict[str, Any] = {"messages": CHAT, "tools": TOOLS, "documents": [{"text": "A dog."}]}
     found = written(row | {"chat_template_kwargs": {"mood": "sad"}})
@@ -67,7 +66,9 @@ def test_tools_documents_and_values_reach_the_template(tmp_path: Path) -> None:
         (read,) = Corpus(tmp_path / name)
         assert [read.messages] == [each.messages for each in held]
         tokenizer = tiny_tokenizers.chatting(CALLING)
-        task = build("causal-lm", replace(loaded(GPT2), tokenizer=tokenizer), tmp_path / name)
+        task = build(
+            "causal-lm", replace(loaded("GPT2LMHeadModel"), tokenizer=tokenizer), tmp_path / name
+        )
         (batch,) = task.batches()
         assert str(tokenizer.decode(batch.inputs["input_ids"][0])).startswith("<tool>")
 
@@ -140,7 +141,6 @@ def test_a_prompt_closes_the_thought_that_the_template_opens() -> None:
     ],
 )
 def test_chats_as_data_sets_hold_them(row: dict[str, Any], tmp_path: Path) -> None:
-    from tests.explanation.test_reader import GPT2
 
     (found,) = Corpus([row])
     assert json.loads(found.messages or "") == CHAT
@@ -150,7 +150,7 @@ def test_chats_as_data_sets_hold_them(row: dict[str, Any], tmp_path: Path) -> No
     if all(isinstance(cell, str) for cell in row.values()):
         pd.DataFrame([row]).to_csv(tmp_path / "a.csv", index=False)
         files.append("a.csv")
-    held = replace(loaded(GPT2), tokenizer=tiny_tokenizers.chatting())
+    held = replace(loaded("GPT2LMHeadModel"), tokenizer=tiny_tokenizers.chatting())
     for name in files:
         (read,) = Corpus(tmp_path / name)
         assert read.messages == found.messages, name

@@ -21,7 +21,6 @@ from headcount.serve.live_model import MAX_BODY, ZEROED, Question, parse_questio
 from headcount.tap import gated
 from tests import tiny_pictures, tiny_tokenizers
 from tests.corpora.test_told import QWEN
-from tests.explanation.test_reader import GPT2
 from tests.tasks.loaded import loaded
 
 TEXT = "Three tired children jumped."
@@ -80,9 +79,9 @@ def test_a_causal_model_gives_the_next_token() -> None:
 
 def test_a_message_is_answered_in_the_chat_template() -> None:
     """The page reads what `explain --chat` reads: the template's text with a closed thought."""
-    tokenizer: Any = copy.deepcopy(loaded(GPT2).tokenizer)
+    tokenizer: Any = copy.deepcopy(loaded("GPT2LMHeadModel").tokenizer)
     tokenizer.chat_template = QWEN
-    model = replace(loaded(GPT2), tokenizer=tokenizer)
+    model = replace(loaded("GPT2LMHeadModel"), tokenizer=tokenizer)
     how = ExplainOptions(effects=("zero",), together=(), chat=True)
     chats = LiveModel(model, how=how)
     answer = chats.answer(Question("Hi"))
@@ -105,8 +104,12 @@ def test_a_message_is_answered_in_the_chat_template() -> None:
     ("name", "template", "message"),
     [
         ("BertForMaskedLM", None, "Expected a model that continues texts for --chat, got"),
-        (GPT2, None, "Expected a tokenizer with a chat template, got"),
-        (GPT2, "{% for a in range(99) %}" * 5 + "{% endfor %}" * 5, "a chat template that ends"),
+        ("GPT2LMHeadModel", None, "Expected a tokenizer with a chat template, got"),
+        (
+            "GPT2LMHeadModel",
+            "{% for a in range(99) %}" * 5 + "{% endfor %}" * 5,
+            "a chat template that ends",
+        ),
     ],
 )
 def test_a_model_that_takes_no_messages_is_refused_before_its_page_opens(

@@ -97,7 +97,7 @@ def test_each_picture_says_how_much_there_is_to_read() -> None:
 
 
 def test_no_module_is_a_crumb() -> None:
-    """But manifests, indexes, and names that have moved."""
+    """But manifests and indexes."""
     small = {
         module
         for module, path in MODULES.items()

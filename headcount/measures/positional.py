@@ -18,7 +18,7 @@ from torch import Tensor
 from headcount import numbers
 from headcount.measures.reductions import Attention
 from headcount.measures.sums import Sums
-from headcount.measures.units import counts
+from headcount.measures.units import counts, most_frequent
 from headcount.tap import Reduction
 from headcount.vocabulary import ColumnEntry
 
@@ -74,10 +74,6 @@ class Positional(Sums):
 
     def value(self) -> dict[str, Float[Tensor, " head"]]:
         """`positional_offset`, the most frequent offset (the nearest in a tie), and its share."""
-        reach = self.offsets.shape[-1] // 2
-        # 0, -1, 1, -2, 2 ...: arg-max takes the first in a tie
-        nearest = sorted(range(-reach, reach + 1), key=lambda offset: (abs(offset), offset))
-        order = torch.tensor(nearest, device=self.offsets.device)
-        share, best = self.shares()[:, order + reach].max(-1)
-        offset = order[best].double().masked_fill(share.isnan(), torch.nan)
+        share, best = most_frequent(self.shares())
+        offset = best.double().masked_fill(share.isnan(), torch.nan)
         return {"positional_offset": offset, "positional_share": share}

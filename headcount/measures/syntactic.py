@@ -32,7 +32,7 @@ from torch import Tensor
 from headcount.measures.links import Linked
 from headcount.measures.reductions import Attention, Sides
 from headcount.measures.sums import Sums
-from headcount.measures.units import counts
+from headcount.measures.units import counts, most_frequent
 from headcount.tap import Reduction
 from headcount.vocabulary import ALL, DIRECTIONS, LINK_DIRECTIONS
 
@@ -97,7 +97,7 @@ class Syntactic(Sums):
         """Rows of some relations; the last one has roots, too."""
         cases_R = self.cases
         cases_R[-1] += roots
-        best_R, offset_R = self._commonest()
+        best_R, offset_R = most_frequent(self.offsets)
         rows = []
         for r, relation in enumerate(names):
             cases = int(cases_R[r])
@@ -128,14 +128,6 @@ class Syntactic(Sums):
         return Syntactic(
             self.correct[chosen], self.offsets[chosen], self.roots, self.further[chosen]
         )
-
-    def _commonest(self) -> tuple[Tensor, Tensor]:
-        """The most frequent offset of each relation and its count; the nearest in a tie."""
-        reach = self.offsets.shape[-1] // 2
-        nearest = sorted(range(-reach, reach + 1), key=lambda offset: (abs(offset), offset))
-        order = torch.tensor(nearest, device=self.offsets.device)
-        count, best = self.offsets[:, order + reach].max(-1)
-        return count, order[best]
 
 
 def _offsets_roots_further(sides: Sides) -> tuple[Tensor, Tensor, Tensor]:

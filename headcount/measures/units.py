@@ -34,6 +34,16 @@ def counts(bins: Int64[Tensor, "*any"], num_bins: int) -> Int64[Tensor, " bin"]:
     return zeros.scatter_add_(0, bins, bins.new_ones(()).expand_as(bins))
 
 
+def most_frequent(number_KO: Shaped[Tensor, "kind offset"]) -> tuple[Tensor, Tensor]:
+    """The largest number of each row, and its offset from the middle: the nearest in a tie."""
+    reach = number_KO.shape[-1] // 2
+    # 0, -1, 1, -2, 2 ...: arg-max takes the first in a tie
+    nearest = sorted(range(-reach, reach + 1), key=lambda offset: (abs(offset), offset))
+    order = torch.tensor(nearest, device=number_KO.device)
+    number_K, best_K = number_KO[:, order + reach].max(-1)
+    return number_K, order[best_K]
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class Slots:

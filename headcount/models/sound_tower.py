@@ -20,6 +20,7 @@ from transformers.masking_utils import create_bidirectional_mask
 from headcount.core import ModelError
 from headcount.corpora import Recording
 from headcount.models.loaded import Loaded
+from headcount.models.speech import Spectrograms
 from headcount.tap import input_device
 
 
@@ -113,7 +114,7 @@ def _hearing(tower: PreTrainedModel) -> PreTrainedModel:
 
 
 @final
-class TowerSpeech:
+class TowerSpeech(Spectrograms):
     """What a tower hears of a recording, without words.
 
     Args:
@@ -123,23 +124,7 @@ class TowerSpeech:
     hides_silence = True
 
     def __init__(self, loaded: Loaded) -> None:
-        self.loaded, self.extractor = loaded, loaded.image_processor
-
-    @property
-    def rate(self) -> int:
-        """Samples in a second."""
-        return self.extractor.sampling_rate
-
-    @property
-    def longest(self) -> float:
-        """Seconds of the longest sound."""
-        config: Any = self.loaded.config
-        return config.max_source_positions * self.frame_seconds
-
-    @property
-    def frame_seconds(self) -> float:
-        """Seconds of a frame, which is two steps of the spectrogram."""
-        return 2 * self.extractor.hop_length / self.rate
+        super().__init__(loaded, loaded.image_processor)
 
     def features(self, samples_N: Float[np.ndarray, " sample"]) -> Float[Tensor, "1 bin step"]:
         """The spectrogram of a recording, padded to the longest sound."""

@@ -23,8 +23,36 @@ TOGETHER = 4
 model hardly longer than one of one."""
 
 
+class Spectrograms:
+    """What a model's settings say of the spectrograms that it hears.
+
+    Args:
+        loaded: the model.
+        extractor: what makes its spectrograms.
+    """
+
+    def __init__(self, loaded: Loaded, extractor: Any) -> None:
+        self.loaded, self.extractor = loaded, extractor
+
+    @property
+    def rate(self) -> int:
+        """Samples in a second."""
+        return self.extractor.sampling_rate
+
+    @property
+    def longest(self) -> float:
+        """Seconds of the longest sound that the model reads."""
+        config: Any = self.loaded.config
+        return config.max_source_positions * self.frame_seconds
+
+    @property
+    def frame_seconds(self) -> float:
+        """Seconds of a frame, which is two steps of the spectrogram: 0.02 in every Whisper."""
+        return 2 * self.extractor.hop_length / self.rate
+
+
 @final
-class SpeechEncoder:
+class SpeechEncoder(Spectrograms):
     """Turns recordings and transcripts into what a Whisper reads.
 
     Args:
@@ -38,28 +66,12 @@ class SpeechEncoder:
     """
 
     def __init__(self, loaded: Loaded, language: str | None = None) -> None:
-        self.loaded, self.extractor = loaded, extractor_of(loaded)
+        super().__init__(loaded, extractor_of(loaded))
         model: Any = loaded.model
         self._language = self._language_token(language)
         ends = model.generation_config.eos_token_id
         self.end: int = ends[0] if isinstance(ends, list) else ends
         """The token that ends a transcript."""
-
-    @property
-    def longest(self) -> float:
-        """Seconds of the longest sound that the model reads."""
-        config: Any = self.loaded.config
-        return config.max_source_positions * self.frame_seconds
-
-    @property
-    def rate(self) -> int:
-        """Samples in a second."""
-        return self.extractor.sampling_rate
-
-    @property
-    def frame_seconds(self) -> float:
-        """Seconds of one of the encoder's frames: 0.02 in every Whisper."""
-        return 2 * self.extractor.hop_length / self.rate
 
     @property
     def hides_silence(self) -> bool:

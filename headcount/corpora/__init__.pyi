@@ -1,10 +1,10 @@
+from .batch import Arcs as Arcs
+from .batch import Batch as Batch
+from .batch import LinkFields as LinkFields
+from .batch import Movable as Movable
+from .batch import Tokens as Tokens
 from .batching import TOKEN_TYPES as TOKEN_TYPES
-from .batching import Arcs as Arcs
-from .batching import Batch as Batch
 from .batching import Batches as Batches
-from .batching import LinkFields as LinkFields
-from .batching import Movable as Movable
-from .batching import Tokens as Tokens
 from .batching import check_batch_sizes as check_batch_sizes
 from .batching import groups_by_length as groups_by_length
 from .batching import padded as padded

@@ -4,8 +4,8 @@ Shares, means and mixing ratios resample sentences. Spearman's correlations resa
 ranks of the complete corpus. What is measured is defined in `contributions`.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -22,10 +22,9 @@ from headcount.core import (
     name_of,
     silent,
 )
-from headcount.corpora import Batches, Census, Corpus, take_census
+from headcount.corpora import Batch, Batches, Census, Corpus, take_census
 from headcount.importance import KINDS
 from headcount.models import Loaded, check_has_heads, signature
-from headcount.papers.batches import masked
 from headcount.papers.contributions import MIXINGS, Contributions, collect_contributions
 from headcount.papers.records import ALL, ContributionRecord, ContributionRow, ContributionTable
 from headcount.statistics import Bootstrap, few_clusters
@@ -276,3 +275,25 @@ def _mean_correlation(
     count_R = known_RH.sum(1)
     total_R = np.where(known_RH, found_RH, 0).sum(1)
     return np.divide(total_R, count_R, out=np.full(len(total_R), np.nan), where=count_R > 0)
+
+
+def masked(batches: Iterable[Batch], share: float, mask_id: int, seed: int) -> Iterator[Batch]:
+    """Replace a share of the tokens of every text, rounded down, but at least one.
+
+    Special tokens are never replaced. What is known of a token, such as its kind, is still that of
+    the text as it was.
+
+    Args:
+        batches: the texts.
+        share: the share of the tokens.
+        mask_id: what replaces them.
+        seed: seed of the draws.
+    """
+    random = np.random.default_rng(seed)
+    for batch in batches:
+        ids_BN = batch.inputs["input_ids"].clone()
+        for row, is_content_N in enumerate(batch.source.is_content_BN):
+            places = is_content_N.nonzero()[:, 0].numpy()
+            count = min(len(places), max(1, int(share * len(places))))
+            ids_BN[row, random.choice(places, count, replace=False)] = mask_id
+        yield replace(batch, inputs=batch.inputs | {"input_ids": ids_BN})

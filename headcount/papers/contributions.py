@@ -32,10 +32,10 @@ has is read off one forward pass: norms are modules that say so, and the sum mus
 norm receives.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, final
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar, final
 
 import numpy as np
 import torch
@@ -47,7 +47,6 @@ from headcount.core import LayerId, ModelError
 from headcount.corpora import Batch, Tokens
 from headcount.importance import KINDS
 from headcount.measures import sides
-from headcount.papers.batches import joined
 from headcount.tap import (
     Anatomy,
     AttentionLayer,
@@ -348,3 +347,13 @@ def _check_finite(place: LayerId, each: Contributions) -> None:
                 f"Expected finite weights and values, but layer {place.layer} of {place.site} gave "
                 "NaN or infinity. Check the model's parameters, or load it in float32."
             )
+
+
+Part = TypeVar("Part", bound=Any)
+
+
+def joined(parts: Sequence[Part]) -> Part:
+    """One dataclass of arrays for several: every field, part after part."""
+    names = (field.name for field in fields(parts[0]))
+    arrays = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
+    return type(parts[0])(*arrays)

@@ -36,7 +36,7 @@ from headcount.core import CorpusError, Head, LayerId, ModelError, amount
 from headcount.corpora import Batch, Sentence
 from headcount.measures import AttentionReducer, Patterns, Sides, forward, shows_pattern, sides
 from headcount.models import Loaded
-from headcount.papers.batches import joined
+from headcount.papers.contributions import joined
 from headcount.papers.pattern_classifier import PATTERNS, PatternClassifier
 from headcount.papers.records import ALL, TunedRow
 from headcount.statistics import Bootstrap, Estimate

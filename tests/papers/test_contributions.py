@@ -13,8 +13,7 @@ from headcount.core import InputError, LayerId, ModelError
 from headcount.corpora import Batch, Batches, take_census
 from headcount.importance import KINDS
 from headcount.papers import collect_contributions, measure_contributions
-from headcount.papers.batches import masked
-from headcount.papers.contribution_rows import TokenSums
+from headcount.papers.contribution_rows import TokenSums, masked
 from headcount.papers.contributions import Contributions, Residuals
 from headcount.statistics import Bootstrap
 from headcount.tap import examine

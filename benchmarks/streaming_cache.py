@@ -23,13 +23,7 @@ import torch
 import tyro
 from transformers import AutoModelForCausalLM, Cache, DynamicCache
 
-from headcount.cache import (
-    StreamingLayer,
-    cache_bytes,
-    plan_for_cache,
-    streamable,
-    streaming_cache,
-)
+from headcount.cache import StreamingLayer, cache_bytes, plan_for_cache, streamable, streaming_cache
 from headcount.models import load
 from headcount.tap import examine
 

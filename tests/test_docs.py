@@ -9,11 +9,7 @@ from shutil import copy
 from typing import Any
 
 import pytest
-from transformers import (
-    T5Config,
-    T5ForConditionalGeneration,
-    WhisperFeatureExtractor,
-)
+from transformers import T5Config, T5ForConditionalGeneration, WhisperFeatureExtractor
 
 from headcount import Plan, export, load, save_compact
 from headcount.models import Loaded

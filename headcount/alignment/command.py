@@ -10,14 +10,7 @@ import tyro
 
 from headcount import alignment, models
 from headcount.alignment.result import AlignmentOptions
-from headcount.commands import (
-    BesideCommand,
-    Command,
-    Flat,
-    ParallelArguments,
-    Report,
-    check_data,
-)
+from headcount.commands import BesideCommand, Command, Flat, ParallelArguments, Report, check_data
 from headcount.core import InputError
 from headcount.corpora import Corpus, read_links
 from headcount.wordtimes import AlignSound

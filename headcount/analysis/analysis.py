@@ -11,12 +11,7 @@ import pandas as pd
 from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from headcount.analysis.examples import (
-    DRAWN_TOKENS,
-    NUM_EXAMPLES,
-    candidates,
-    find_examples,
-)
+from headcount.analysis.examples import DRAWN_TOKENS, NUM_EXAMPLES, candidates, find_examples
 from headcount.analysis.images import image_examples
 from headcount.analysis.measuring import CorpusUnits
 from headcount.analysis.options import Options
@@ -54,22 +49,8 @@ from headcount.corpora import (
     PictureEncoder,
     check_is_corpus,
 )
-from headcount.measures import (
-    REGISTRY,
-    TRAIT_CLASSES,
-    Sums,
-    Totals,
-    Trait,
-    further_columns,
-)
-from headcount.models import (
-    Loaded,
-    as_loaded,
-    random_copy,
-    reader_of,
-    unchanged,
-    versions,
-)
+from headcount.measures import REGISTRY, TRAIT_CLASSES, Sums, Totals, Trait, further_columns
+from headcount.models import Loaded, as_loaded, random_copy, reader_of, unchanged, versions
 from headcount.results import Analysis, ColumnWords, Example, Roles, RunRecord, Untested
 
 

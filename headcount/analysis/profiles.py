@@ -53,14 +53,7 @@ from headcount.measures import (
     classes_of,
 )
 from headcount.statistics import ClusteredRates
-from headcount.vocabulary import (
-    DIRECTIONS,
-    LINK_DIRECTIONS,
-    LINKS,
-    NOT_SYNTAX,
-    SYNTAX,
-    TraitEntry,
-)
+from headcount.vocabulary import DIRECTIONS, LINK_DIRECTIONS, LINKS, NOT_SYNTAX, SYNTAX, TraitEntry
 from headcount.vocabulary import TRAITS as ENTRIES
 
 

@@ -8,14 +8,7 @@ from pathlib import Path
 from typing import Any, final
 
 from headcount.analysis.options import Options
-from headcount.core import (
-    OURS,
-    ChangedModelError,
-    Origin,
-    PluginError,
-    Progress,
-    is_alone,
-)
+from headcount.core import OURS, ChangedModelError, Origin, PluginError, Progress, is_alone
 from headcount.corpora import (
     FIRST_TOKENS,
     AnyEncoder,

@@ -18,13 +18,7 @@ from headcount.artifact.comparing import Data
 from headcount.artifact.making import certify, heads_record, write_head_card
 from headcount.artifact.saving import write_model
 from headcount.artifact.staging import FINETUNED, forget_run, staged
-from headcount.compaction import (
-    Projection,
-    named_feed_forwards,
-    relative,
-    restorable,
-    restored,
-)
+from headcount.compaction import Projection, named_feed_forwards, relative, restorable, restored
 from headcount.core import MAX_TOKENS, ModelError, Plan, Progress, brief_repr, name_of, silent
 from headcount.models import Loaded, check_is_loaded, is_compact, place_of, plan_for, revision
 from headcount.pruning import changes, few_in

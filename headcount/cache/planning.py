@@ -39,16 +39,7 @@ from headcount.cache.result import (
 )
 from headcount.cache.scores import GroupScores
 from headcount.cache.self_check import check_streams
-from headcount.core import (
-    InputError,
-    ModelError,
-    Progress,
-    amount,
-    levels,
-    name_of,
-    paced,
-    silent,
-)
+from headcount.core import InputError, ModelError, Progress, amount, levels, name_of, paced, silent
 from headcount.corpora import Corpus
 from headcount.models import Loaded, as_loaded, check_memory, revision, signature
 from headcount.numbers import part, percent

@@ -56,11 +56,7 @@ from headcount.skills import (
     indirect_needles,
     retrieve,
 )
-from headcount.tap import (
-    AttentionLayer,
-    Block,
-    Tap,
-)
+from headcount.tap import AttentionLayer, Block, Tap
 
 WINDOW, WINDOWS = 1024, 8
 """Largest number of tokens of a text that is read for distances and for kvpress, and of texts."""

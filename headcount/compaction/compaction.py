@@ -28,12 +28,7 @@ from transformers.initialization import no_init_weights
 from headcount.compaction.equality import check_equal
 from headcount.compaction.head_plan import head_plan, relative, renumber, set_layer_config
 from headcount.compaction.layout import Cut, Resized, biased, check_prunable_layers, resized
-from headcount.compaction.neurons import (
-    FeedForward,
-    cuts_of,
-    kept_neurons,
-    named_feed_forwards,
-)
+from headcount.compaction.neurons import FeedForward, cuts_of, kept_neurons, named_feed_forwards
 from headcount.compaction.stock import check_plain, check_rebuilt, check_shared, removed, shared
 from headcount.compaction.wiring import wire
 from headcount.core import InputError, ModelError, Plan
@@ -49,13 +44,7 @@ from headcount.models import (
     keep_formats,
     laid_out_as,
 )
-from headcount.tap import (
-    Anatomy,
-    body_path,
-    examine,
-    is_spread,
-    weights_of,
-)
+from headcount.tap import Anatomy, body_path, examine, is_spread, weights_of
 
 
 def compact(

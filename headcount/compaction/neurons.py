@@ -29,15 +29,7 @@ from transformers.pytorch_utils import Conv1D
 
 from headcount.compaction.layout import Cut
 from headcount.core import InputError, LayerId, ModelError, Plan, amount
-from headcount.tap import (
-    Anatomy,
-    Tap,
-    block_of,
-    evaluating,
-    intercepted,
-    run_tiny,
-    tiny_inputs,
-)
+from headcount.tap import Anatomy, Tap, block_of, evaluating, intercepted, run_tiny, tiny_inputs
 
 
 @final

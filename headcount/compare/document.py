@@ -8,12 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from headcount import numbers
-from headcount.compare.comparison import (
-    SKIPPED,
-    Comparison,
-    RelationPair,
-    order_document,
-)
+from headcount.compare.comparison import SKIPPED, Comparison, RelationPair, order_document
 from headcount.compare.result import Chance, Matching, PairCorrelation, SiteMatching
 from headcount.core import (
     INK,

@@ -14,13 +14,7 @@ import numpy as np
 from jaxtyping import Int64
 
 from headcount.core import CorpusError, amount, check_alike, is_alone, tallied
-from headcount.corpora.corpus import (
-    Corpus,
-    chunks,
-    hash_of_stream,
-    number_of,
-    number_of_links,
-)
+from headcount.corpora.corpus import Corpus, chunks, hash_of_stream, number_of, number_of_links
 from headcount.corpora.encoder import EncodedPair
 from headcount.corpora.frequencies import Frequencies, add_counts
 from headcount.corpora.halves import FIRST_HALF, Halves, is_in_second_half, numbered

@@ -16,15 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, final
 
-from headcount.core import (
-    OURS,
-    CorpusError,
-    InputError,
-    Registry,
-    amount,
-    guarded_each,
-    reason,
-)
+from headcount.core import OURS, CorpusError, InputError, Registry, amount, guarded_each, reason
 from headcount.corpora.delimited import check_distinct, of_width, split_as_csv, split_at_tabs
 from headcount.corpora.lines import (
     COMPRESSED,

@@ -36,14 +36,7 @@ from headcount.importance.ablation_sweep import Ablation, AblationSetting, sweep
 from headcount.importance.choices import DeltaOf, Instead
 from headcount.importance.gradients import Scores, by_layer
 from headcount.importance.query_means import QueryListener, QuerySums
-from headcount.tap import (
-    Anatomy,
-    AnyModel,
-    AttentionLayer,
-    Block,
-    Replacement,
-    examined,
-)
+from headcount.tap import Anatomy, AnyModel, AttentionLayer, Block, Replacement, examined
 from headcount.tasks import Evaluation, Task
 
 

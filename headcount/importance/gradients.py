@@ -16,15 +16,7 @@ from transformers import PreTrainedModel
 from headcount.core import MAX_TOKENS, Heads, LayerId, ModelError, added, amount, spread
 from headcount.importance.choices import Level
 from headcount.models import batch_tokens, check_passes_gradients
-from headcount.tap import (
-    Anatomy,
-    AnyModel,
-    AttentionLayer,
-    Tap,
-    evaluating,
-    examined,
-    input_device,
-)
+from headcount.tap import Anatomy, AnyModel, AttentionLayer, Tap, evaluating, examined, input_device
 from headcount.tasks import Task, TaskBatch
 
 Scores = Mapping[LayerId, Float64[Tensor, " _"]]

@@ -4,11 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 from headcount.core import Registry
-from headcount.importance.choices import (
-    AblationOptions,
-    CausalGatesOptions,
-    MatryoshkaOptions,
-)
+from headcount.importance.choices import AblationOptions, CausalGatesOptions, MatryoshkaOptions
 from headcount.importance.gradient_score import GradientOptions
 from headcount.importance.relevance_score import RelevanceOptions
 from headcount.importance.score import Score

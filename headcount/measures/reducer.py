@@ -25,14 +25,7 @@ from headcount.measures.reductions import (
     Sides,
     check_finite,
 )
-from headcount.tap import (
-    COLUMNS,
-    AttentionLayer,
-    Block,
-    Reduction,
-    Statistics,
-    without_padding,
-)
+from headcount.tap import COLUMNS, AttentionLayer, Block, Reduction, Statistics, without_padding
 
 NORMS = frozenset({Reduction.VALUE_NORM, Reduction.NORM_MASS})
 """Reductions that need the norms of values."""

@@ -15,14 +15,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import (
-    LayerId,
-    added,
-    check_same_key,
-    read_arrays,
-    reading,
-    write_arrays,
-)
+from headcount.core import LayerId, added, check_same_key, read_arrays, reading, write_arrays
 from headcount.corpora import Batch
 from headcount.measures.class_weights import classes_of
 from headcount.measures.reducer import NORMS, AttentionReducer

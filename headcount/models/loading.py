@@ -11,12 +11,7 @@ from typing import Any
 import torch
 import transformers
 from torch import Tensor
-from transformers import (
-    AutoConfig,
-    AutoModel,
-    AutoTokenizer,
-    PreTrainedConfig,
-)
+from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedConfig
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from headcount.core import InputError, ModelError, check_is_no_pipe, processes, reason

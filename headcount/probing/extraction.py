@@ -36,15 +36,7 @@ from headcount.measures import GroupedMaps, probe_heads, probe_layers
 from headcount.models import CUT, Loaded, check_memory, random_copy
 from headcount.probing.result import ProbeOptions
 from headcount.probing.treebank import ProbeSentence, Treebank
-from headcount.tap import (
-    FunctionListener,
-    StateId,
-    Tap,
-    evaluating,
-    heard,
-    input_device,
-    state_ids,
-)
+from headcount.tap import FunctionListener, StateId, Tap, evaluating, heard, input_device, state_ids
 
 NUM_SLOTS = 2
 """Number of places for special tokens beside the words: those before and those after them."""

@@ -16,12 +16,7 @@ from headcount.pruning.budget_spec import OPTIONS, TIMING, BudgetSpec
 from headcount.pruning.context import PruningContext
 from headcount.pruning.limit import Chosen, Cost, Found, budget_key, largest_cost
 from headcount.pruning.methods.method import Selection
-from headcount.pruning.together import (
-    ChosenTogether,
-    Together,
-    check_reachable,
-    measured_savings,
-)
+from headcount.pruning.together import ChosenTogether, Together, check_reachable, measured_savings
 from headcount.results import SizeRecord, SpeedRecord
 from headcount.speed import (
     Options,

@@ -18,13 +18,7 @@ from headcount.core import (
 )
 from headcount.results.curve import CURVE, Curve
 from headcount.results.importance import ImportanceRecord, read_head_table
-from headcount.results.profiles import (
-    PROFILE_COLUMNS,
-    Profiles,
-    Roles,
-    TraitStrength,
-    with_words,
-)
+from headcount.results.profiles import PROFILE_COLUMNS, Profiles, Roles, TraitStrength, with_words
 from headcount.results.prune import PruneRecord
 from headcount.results.run import (
     RELATION_COLUMNS,

@@ -10,13 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from headcount.core import (
-    Progress,
-    amount,
-    name_of,
-    short_hash,
-    silent,
-)
+from headcount.core import Progress, amount, name_of, short_hash, silent
 from headcount.corpora import Corpus
 from headcount.measures import PATTERNS, RepeatedTokens, check_is_causal, pattern_means
 from headcount.models import Loaded, Removal, as_loaded, check_memory, mean_outputs, signature

@@ -19,14 +19,7 @@ from torch import Tensor
 from headcount.core import CorpusError, LayerId, ModelError, Steps, silent_steps, spread
 from headcount.corpora import Box, Corpus, EncodedPair, Sentence, asking
 from headcount.measures import GroupedMap
-from headcount.models import (
-    Loaded,
-    Outputs,
-    Removal,
-    mean_outputs_of,
-    picture_encoder,
-    running,
-)
+from headcount.models import Loaded, Outputs, Removal, mean_outputs_of, picture_encoder, running
 from headcount.tap import AttentionLayer, Block, input_device, without_cache
 
 NULL_QUESTION = "N/A"

@@ -49,14 +49,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from headcount.core import InputError, amount
-from headcount.statistics.p_values import (
-    ALPHA,
-    check_draws,
-    in_parts,
-    p_of_draws,
-    resamples,
-    times,
-)
+from headcount.statistics.p_values import ALPHA, check_draws, in_parts, p_of_draws, resamples, times
 
 KEPT = 2**25
 """Number of resampled differences in memory at a time (256 MiB)."""

@@ -5,15 +5,7 @@ from dataclasses import dataclass, replace
 from inspect import cleandoc
 
 from headcount.core import Head, amount
-from headcount.pruning import (
-    METHODS,
-    Method,
-    PruningContext,
-    Ranking,
-    Selection,
-    Units,
-    chosen,
-)
+from headcount.pruning import METHODS, Method, PruningContext, Ranking, Selection, Units, chosen
 from headcount.testing.checks import LeftOut, check, expect
 from headcount.testing.examples import at_random, made_at_random, planted
 from headcount.testing.known import Known

@@ -16,14 +16,7 @@ from transformers import PreTrainedTokenizerFast
 from headcount.analysis import analyze, totals
 from headcount.core import Head, LayerId, amount
 from headcount.corpora import Batches, Corpus, Data, Layout, Sentence, take_census
-from headcount.measures import (
-    TRAIT_CLASSES,
-    Sides,
-    Sums,
-    Trait,
-    entries_of,
-    measure_of_traits,
-)
+from headcount.measures import TRAIT_CLASSES, Sides, Sums, Trait, entries_of, measure_of_traits
 from headcount.models import Loaded, encoder_of
 from headcount.numbers import percent
 from headcount.results import Analysis

@@ -47,13 +47,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import dropout
 from torch.utils.data import DataLoader, Dataset
-from transformers import (
-    PrinterCallback,
-    Trainer,
-    TrainerCallback,
-    TrainerState,
-    TrainingArguments,
-)
+from transformers import PrinterCallback, Trainer, TrainerCallback, TrainerState, TrainingArguments
 from transformers.trainer import TRAINER_STATE_NAME
 
 from headcount.core import InputError, amount, reading

@@ -3,15 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal, final
 
-from headcount.core import (
-    ABOVE_0,
-    BELOW_1,
-    FROM_0,
-    FROM_0_TO_1,
-    Checked,
-    InputError,
-    at_least,
-)
+from headcount.core import ABOVE_0, BELOW_1, FROM_0, FROM_0_TO_1, Checked, InputError, at_least
 
 Schedule = Literal["linear", "inverse_sqrt", "constant_with_warmup"]
 Precision = Literal["float32", "bfloat16"]

@@ -17,11 +17,7 @@ import torch
 from safetensors.torch import load_model, save_model
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
-from transformers import (
-    PreTrainedModel,
-    TrainerCallback,
-    TrainingArguments,
-)
+from transformers import PreTrainedModel, TrainerCallback, TrainingArguments
 from transformers.utils import SAFE_WEIGHTS_NAME
 
 from headcount.core import Heads, InputError, ResumePolicy, processes

@@ -6,13 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from headcount.cache import (
-    CachePlan,
-    StreamingLayer,
-    plan_cache,
-    plan_for_cache,
-    streaming_cache,
-)
+from headcount.cache import CachePlan, StreamingLayer, plan_cache, plan_for_cache, streaming_cache
 from headcount.cache.holding import Pass, Reading
 from headcount.cache.self_check import check_streams
 from headcount.core import ModelError

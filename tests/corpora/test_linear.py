@@ -17,11 +17,7 @@ from headcount.corpora import (
     tokenizing,
     word_pairs,
 )
-from headcount.corpora.word_pairs import (
-    encode_one_sequence,
-    encode_two_sides,
-    pairs_of_words,
-)
+from headcount.corpora.word_pairs import encode_one_sequence, encode_two_sides, pairs_of_words
 from tests import tiny_tokenizers
 from tests.operations import Copied, Operations
 

@@ -16,14 +16,7 @@ import numpy as np
 import pytest
 
 from headcount.core import CorpusError, InputError
-from headcount.corpora import (
-    Column,
-    Table,
-    check_columns,
-    named_columns,
-    read_data,
-    read_parallel,
-)
+from headcount.corpora import Column, Table, check_columns, named_columns, read_data, read_parallel
 from headcount.corpora.table import choose
 from headcount.tasks import COLUMNS
 

@@ -9,15 +9,7 @@ import numpy as np
 import pytest
 
 import headcount
-from headcount.importance import (
-    COLUMNS,
-    READ_BY,
-    SCORE_COLUMNS,
-    SCORES,
-    Options,
-    assess,
-    score_of,
-)
+from headcount.importance import COLUMNS, READ_BY, SCORE_COLUMNS, SCORES, Options, assess, score_of
 from headcount.importance.ablation_score import AblationScore
 from headcount.importance.page import WORTH_NOTES
 from headcount.pages.names import MEASURES

@@ -26,15 +26,7 @@ from headcount.measures import (
 )
 from headcount.measures.registry import MEASURES
 from headcount.measures.streaming import Measuring, Totals
-from headcount.tap import (
-    BLOCKS,
-    AttentionLayer,
-    Kernel,
-    Reduction,
-    Tap,
-    listener,
-    seen_keys,
-)
+from headcount.tap import BLOCKS, AttentionLayer, Kernel, Reduction, Tap, listener, seen_keys
 from headcount.tap.kernel_sweep import Sweep
 from headcount.tap.kernel_triton import IS_INTERPRETED, Triton
 from headcount.testing import laws

@@ -8,14 +8,7 @@ import pytest
 
 from headcount.core import InputError
 from headcount.core.options import default_of
-from headcount.pruning import (
-    BY_SCORE,
-    PruneSettings,
-    Subset,
-    method,
-    preset,
-    with_options,
-)
+from headcount.pruning import BY_SCORE, PruneSettings, Subset, method, preset, with_options
 from headcount.pruning.command import TrialArguments
 from headcount.pruning.methods.learned import L0, swept
 from headcount.pruning.methods.registry import method_class

@@ -16,15 +16,7 @@ from headcount.importance import Scores, gradient, norm, relevance, sink
 from headcount.importance.norm_score import OutputNorm
 from headcount.importance.query_means import query_means
 from headcount.models import Loaded
-from headcount.pruning import (
-    BY_SCORE,
-    Greedy,
-    PruningContext,
-    Random,
-    Ranking,
-    Units,
-    choose_heads,
-)
+from headcount.pruning import BY_SCORE, Greedy, PruningContext, Random, Ranking, Units, choose_heads
 from headcount.pruning.budget import Unit
 from headcount.pruning.methods.by_score import Stepwise
 from headcount.pruning.methods.method import ascending

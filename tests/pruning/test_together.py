@@ -11,13 +11,7 @@ import torch
 from headcount.compaction import feed_forwards, kept_neurons
 from headcount.core import InputError, LayerId, ModelError, Plan
 from headcount.models import Loaded
-from headcount.pruning import (
-    BudgetSpec,
-    PruneSettings,
-    PruningContext,
-    Units,
-    prune,
-)
+from headcount.pruning import BudgetSpec, PruneSettings, PruningContext, Units, prune
 from headcount.pruning.costs import Costs
 from headcount.pruning.reconstruction import fold, output_moments, rescale
 from headcount.pruning.together import Savings, Together, information, rearranged, slopes

@@ -9,15 +9,7 @@ import pandas as pd
 import pytest
 
 from headcount.core import Heads, HeadTable, InputError, ResumePolicy
-from headcount.results import (
-    ABOUT,
-    PROFILE_COLUMNS,
-    Analysis,
-    Counts,
-    RunRecord,
-    claim,
-    start_over,
-)
+from headcount.results import ABOUT, PROFILE_COLUMNS, Analysis, Counts, RunRecord, claim, start_over
 from headcount.results.analysis import beside_files, our_files
 
 HEADS = Heads({"encoder.self": (2, 3)})

@@ -13,15 +13,7 @@ from headcount.pages import report_view, story
 from headcount.pages.map_view import maps
 from headcount.pages.sections import document_of
 from headcount.results import Analysis, read_run
-from headcount.skills import (
-    NeedleRow,
-    Overlap,
-    RecallRow,
-    SkillRow,
-    Skills,
-    SkillsRecord,
-    TaskRow,
-)
+from headcount.skills import NeedleRow, Overlap, RecallRow, SkillRow, Skills, SkillsRecord, TaskRow
 from headcount.skills.document import skills_document
 from headcount.vocabulary import SKILLS
 from tests.pages.run_folder import Wish, write_run

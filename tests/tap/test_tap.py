@@ -11,11 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
-from transformers import (
-    PreTrainedModel,
-    T5Config,
-    T5ForConditionalGeneration,
-)
+from transformers import PreTrainedModel, T5Config, T5ForConditionalGeneration
 
 from headcount.core import LayerId, ModelError
 from headcount.tap import (

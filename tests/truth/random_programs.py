@@ -7,14 +7,7 @@ from typing import Any, final
 import numpy as np
 
 from headcount.core import Head
-from headcount.testing import (
-    Family,
-    Kind,
-    Known,
-    Planted,
-    Program,
-    Purpose,
-)
+from headcount.testing import Family, Kind, Known, Planted, Program, Purpose
 
 PURPOSES: tuple[tuple[Purpose, float], ...] = (
     ("needed", 0.5),

@@ -52,13 +52,7 @@ from headcount.papers.following.record import (
     FollowRecord,
 )
 from headcount.results import Correlation
-from headcount.tasks import (
-    Task,
-    check_examples_fit,
-    columns_of,
-    evaluate,
-    read_examples,
-)
+from headcount.tasks import Task, check_examples_fit, columns_of, evaluate, read_examples
 
 
 def texts_of(

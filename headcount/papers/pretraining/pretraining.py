@@ -33,11 +33,7 @@ from headcount.papers.pretraining.examples import OBJECTIVES, encode
 from headcount.papers.pretraining.recipe import PretrainingConfig, as_today
 from headcount.papers.pretraining.rows import Rows, hold_out, write_rows
 from headcount.papers.pretraining.tokenizer_training import tokenizer_in
-from headcount.papers.pretraining.trainer import (
-    RecipeTrainer,
-    candidates,
-    choose,
-)
+from headcount.papers.pretraining.trainer import RecipeTrainer, candidates, choose
 from headcount.results import write_sealed
 from headcount.tasks import Task
 from headcount.training import (

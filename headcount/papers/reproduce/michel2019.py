@@ -45,23 +45,11 @@ from headcount.core import (
     new_figure,
     silent,
 )
-from headcount.importance import (
-    Options,
-    assess,
-    check_same_measurement,
-    effects,
-    read_assessment,
-)
+from headcount.importance import Options, assess, check_same_measurement, effects, read_assessment
 from headcount.models import Loaded, as_loaded, revision
 from headcount.pages import SITE_TITLES, write_report
 from headcount.papers.document import change, in_unit, scale
-from headcount.results import (
-    AblationFacts,
-    Effect,
-    ImportanceRecord,
-    Signature,
-    check_same_model,
-)
+from headcount.results import AblationFacts, Effect, ImportanceRecord, Signature, check_same_model
 from headcount.tasks import Task
 
 ALPHA = 0.01

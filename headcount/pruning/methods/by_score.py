@@ -40,14 +40,7 @@ from headcount.pruning.before_after import evaluate_gated
 from headcount.pruning.budget import Unit, Units
 from headcount.pruning.budget_spec import Keep
 from headcount.pruning.context import PruningContext
-from headcount.pruning.methods.method import (
-    Method,
-    Order,
-    Ranking,
-    Selection,
-    ascending,
-    by_mean,
-)
+from headcount.pruning.methods.method import Method, Order, Ranking, Selection, ascending, by_mean
 from headcount.pruning.options import (
     METHOD_OPTIONS,
     METHODS,

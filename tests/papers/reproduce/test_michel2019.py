@@ -8,16 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.patches import Rectangle
 
-from headcount.core import (
-    SITES,
-    Document,
-    Heads,
-    HeadTable,
-    InputError,
-    JsonObject,
-    Table,
-    styled,
-)
+from headcount.core import SITES, Document, Heads, HeadTable, InputError, JsonObject, Table, styled
 from headcount.papers import michel2019_document, read_michel2019
 from headcount.papers.reproduce.michel2019 import ONE_LEFT_WMT, Ablated, histogram, two_data_sets
 from headcount.results import ImportanceRecord

@@ -21,6 +21,9 @@ from headcount.pages import Note
 from headcount.results import RANDOM, find, select
 from headcount.statistics import FEWEST_CLUSTERS
 
+STAYS = "as the model has it"
+"""Header of the groups that can't stream, each with the reason."""
+
 
 def cache_notes(found: PlannedCache) -> tuple[Note, ...]:
     """What a group keeps that streams, and how retrieval is scored."""
@@ -71,7 +74,7 @@ def cache_document(found: PlannedCache) -> Document:
                     "layer",
                     "keep all tokens",
                     "stream",
-                    *["as the model has it"] * _has_stays(found),
+                    *[STAYS] * _has_stays(found),
                 ),
                 _layers(found),
                 "Groups that keep all tokens, and others",
@@ -306,10 +309,6 @@ def _signed(row: JudgedRow, other: JudgedRow, always: str = " in every text") ->
     if low == high:
         return f"{mean}{always}"
     return mean + ("" if isnan(low) else f" ({signed(low, 1)} to {signed(high, 1)})")
-
-
-STAYS = "as the model has it"
-"""Header of the groups that can't stream, each with the reason."""
 
 
 def _has_stays(found: PlannedCache) -> bool:

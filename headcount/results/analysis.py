@@ -30,7 +30,8 @@ from headcount.results.run import (
 )
 from headcount.results.sealing import sealed_columns, write_record
 from headcount.results.signature import SAME_MODEL, Signature
-from headcount.results.store import Result, csv_name, rows_of, table
+from headcount.results.store import Result
+from headcount.results.tables import csv_name, rows_of, table
 from headcount.vocabulary import LINKS, ColumnEntry
 
 if TYPE_CHECKING:

@@ -31,7 +31,8 @@ from headcount.results.importance import ImportanceRecord, read_head_table
 from headcount.results.run import RunRecord
 from headcount.results.sealing import SEALS
 from headcount.results.signature import Signature
-from headcount.results.store import Result, csv_name
+from headcount.results.store import Result
+from headcount.results.tables import csv_name
 
 STATE = ("measuring-", "null-", "targets", "sweep", "translations")
 """Beginnings of the names of files in `state/` that interrupted runs leave."""

@@ -8,7 +8,8 @@ from textwrap import shorten
 from typing import TYPE_CHECKING, Any, final
 
 from headcount.core import Head, amount, drawn_html
-from headcount.results.store import Record, Result, table
+from headcount.results.store import Record, Result
+from headcount.results.tables import table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,7 +8,8 @@ from typing import ClassVar, final
 from headcount import numbers
 from headcount.core import PLACE, SITES, HeadTable, LayerId, omitted
 from headcount.results.run import ColumnWords
-from headcount.results.store import Record, Table, read_table
+from headcount.results.store import Record
+from headcount.results.tables import Table, read_table
 from headcount.vocabulary import ColumnEntry
 
 AGREED = 0.5

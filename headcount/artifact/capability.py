@@ -10,30 +10,12 @@ PRUNE = Capability(
     command="headcount.artifact.prune_command:Prune",
     page="headcount.artifact.page:PART",
     sections=(
-        Section(
-            "pruned",
-            "before and after",
-            50,
-            "headcount.artifact.page:pruned_document",
-        ),
+        Section("pruned", "before and after", 50, "headcount.artifact.page:pruned_document"),
     ),
     shares_work=True,
     usual=(
-        *(
-            "out",
-            "method",
-            "preset",
-            "resume",
-            "overwrite",
-            "task",
-            "data",
-            "dev",
-            "test",
-            "columns",
-            "metric",
-            "limit",
-        ),
-        *("site", "protect", "seed", "device", "max_tokens"),
+        *("out", "method", "preset", "resume", "overwrite", "task", "data", "dev", "test"),
+        *("columns", "metric", "limit", "site", "protect", "seed", "device", "max_tokens"),
     ),
 )
 

@@ -293,13 +293,7 @@ def after_prune(
             yield "or see how many more heads can be pruned:"
         keep = between(0, num_kept, size)
     if record.choice is not None and keep:
-        more = [
-            "--methods",
-            record.choice.ranking,
-            results.RANDOM,
-            "--keep",
-            *keep,
-        ]
+        more = ["--methods", record.choice.ranking, results.RANDOM, "--keep", *keep]
         shared = given(on, TrialArguments)
         yield f"  {command('curve', [on.model], shared, *more, '--out', f'{out}-curve')}"
     if on.task == tasks.TRANSCRIPTION:  # `analyze` reads no sound

@@ -186,10 +186,7 @@ def _checked(record: PruneRecord) -> tuple[str, str]:
     if not any(each.is_with_gated for each in compared):
         return NOT_CHECKED, "the weights have changed since the heads were removed"
     forms = " = ".join(["gated", *(each.what.partition(" and ")[0] for each in compared)])
-    share, number = (
-        max(each.share for each in compared),
-        max(each.sentences for each in compared),
-    )
+    share, number = (max(each.share for each in compared), max(each.sentences for each in compared))
     to = f"to {share:.0e} of the largest output" if share else "exactly"
     on = amount(number, "example") if number else "made-up inputs"
     return "Checked", f"certificate: {forms} {to}, on {on}"

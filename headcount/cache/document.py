@@ -70,12 +70,7 @@ def cache_document(found: PlannedCache) -> Document:
             Heading("Which groups keep all tokens"),
             Text("The numbers of each layer's key/value groups, with their scores in brackets."),
             Table.of(
-                (
-                    "layer",
-                    "keep all tokens",
-                    "stream",
-                    *[STAYS] * _has_stays(found),
-                ),
+                ("layer", "keep all tokens", "stream", *[STAYS] * _has_stays(found)),
                 _layers(found),
                 "Groups that keep all tokens, and others",
             ),

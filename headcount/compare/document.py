@@ -130,16 +130,8 @@ def _in_range(chance: Chance | None) -> str:
 
 def _sites(matching: Matching) -> Table:
     header = [
-        "site",
-        "pairing",
-        "heads",
-        "distance",
-        "shuffled profiles",
-        "layers apart",
-        "random",
-        "held-out traits",
-        "random",
-        "same layers",
+        *("site", "pairing", "heads", "distance", "shuffled profiles", "layers apart", "random"),
+        *("held-out traits", "random", "same layers"),
     ]
     rows = []
     for found in matching.sites:

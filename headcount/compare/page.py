@@ -102,12 +102,7 @@ def compare_view(
     both = [each for its in leads for each in its.values()]
     kinds = {kind.key: kind for run in runs for kind in kinds_of(run)}
     sides = [
-        Side(
-            name,
-            headline([*its.values()]),
-            measured(run.record),
-            grids(run, its),
-        )
+        Side(name, headline([*its.values()]), measured(run.record), grids(run, its))
         for run, its, name in zip(runs, leads, names, strict=True)
     ]
     return ComparisonView(

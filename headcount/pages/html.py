@@ -105,14 +105,7 @@ def report_view(run: Analysis, sections: Sequence[PageSection] | None = None) ->
 MANY = 400
 """Number of heads above which the page's script makes their table, when it is opened."""
 
-PAGE_STYLES = (
-    "base.css",
-    "grid.css",
-    "card.css",
-    "sections.css",
-    "contents.css",
-    "kept.css",
-)
+PAGE_STYLES = ("base.css", "grid.css", "card.css", "sections.css", "contents.css", "kept.css")
 SCRIPTS = (
     "elements.js",
     "rove.js",
@@ -127,14 +120,7 @@ SCRIPTS = (
     "main.js",
 )
 
-CARD_SCRIPTS = (
-    "elements.js",
-    "rove.js",
-    "grid.js",
-    *DRAWING_SCRIPTS,
-    "card.js",
-    "card_page.js",
-)
+CARD_SCRIPTS = ("elements.js", "rove.js", "grid.js", *DRAWING_SCRIPTS, "card.js", "card_page.js")
 
 
 def render(report: Report, many: int = MANY) -> str:

@@ -34,17 +34,8 @@ FOLLOW = Capability(
     notes="headcount.papers.following.document:followed_notes",
     shares_work=True,
     usual=(
-        "task",
-        "data",
-        "columns",
-        "metric",
-        "limit",
-        "out",
-        "overwrite",
-        "resume",
-        "corpus",
-        "method",
-        "device",
+        *("task", "data", "columns", "metric", "limit", "out", "overwrite", "resume"),
+        *("corpus", "method", "device"),
     ),
 )
 

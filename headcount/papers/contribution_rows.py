@@ -193,11 +193,7 @@ def _by_rank(each: Contributions, sums: "TokenSums") -> dict[tuple[str, str], Nu
     of_content = each.is_content_T.astype(bool) & (each.queries_T > 0)
     rank_T1 = -each.count_T[of_content, None].astype(np.float64)
     weight_TH = each.weight_TH / np.maximum(each.queries_T, 1)[:, None]
-    numbers = {
-        "weight": weight_TH,
-        "norm": each.norm_TH,
-        "weighted_norm": weight_TH * each.norm_TH,
-    }
+    numbers = {"weight": weight_TH, "norm": each.norm_TH, "weighted_norm": weight_TH * each.norm_TH}
     return {
         ("by_rank", name): sums.spearman(
             number_TH[of_content].mean(1, keepdims=True), rank_T1, each.sentence_T[of_content]

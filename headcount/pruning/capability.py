@@ -16,19 +16,7 @@ CURVE = Capability(
     sections=(Section("curve", "pruning", 40, "headcount.pruning.document:curve_shown"),),
     shares_work=True,
     usual=(
-        *(
-            "keep",
-            "methods",
-            "out",
-            "overwrite",
-            "resume",
-            "task",
-            "data",
-            "dev",
-            "test",
-            "columns",
-            "metric",
-        ),
-        *("limit", "site", "protect", "seed", "device"),
+        *("keep", "methods", "out", "overwrite", "resume", "task", "data", "dev", "test"),
+        *("columns", "metric", "limit", "site", "protect", "seed", "device"),
     ),
 )

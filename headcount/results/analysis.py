@@ -50,11 +50,7 @@ LISTS = ("roles", "tendencies")
 _RELATIONS = "a row for each head, relation and direction"
 _LINKS = "a row for each head, kind of link and direction"
 _HEADS = "a row for each head"
-_OF_HEADS: dict[str, Any] = {
-    "columns": (*PLACE, "roles"),
-    "key": ("head",),
-    "made": HeadTable,
-}
+_OF_HEADS: dict[str, Any] = {"columns": (*PLACE, "roles"), "key": ("head",), "made": HeadTable}
 _OF_RELATIONS: dict[str, Any] = {
     "columns": RELATION_COLUMNS,
     "key": RELATION_COLUMNS[:3],

@@ -142,13 +142,7 @@ def _without(recalls: Sequence[RecallRow]) -> tuple[Block, ...]:
     headers = ("asked", "removed", "heads", "replaced by", "right", "95 %", "share of the answer")
     rows = (
         (
-            *(
-                row.asked,
-                _words(row.removed),
-                str(row.heads),
-                row.replaced,
-                percent(row.exact),
-            ),
+            *(row.asked, _words(row.removed), str(row.heads), row.replaced, percent(row.exact)),
             f"{percent(row.exact_low)} to {percent(row.exact_high)}",
             percent(row.recall),
         )

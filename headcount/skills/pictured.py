@@ -84,10 +84,7 @@ def pictured_skills(
         model=name_of(loaded.name),
         start=(),
         first=(),
-        own=(
-            *(PICTURE_SKILLS[each.name] for each in known),
-            *more.entries(others),
-        ),
+        own=(*(PICTURE_SKILLS[each.name] for each in known), *more.entries(others)),
         shuffled=float(localized.shuffled_NH.mean(0).max()),
         elsewhere=float(found.elsewhere_NH.mean(0).max()) if has_some else None,
         overlaps=tuple(overlaps(heads, (*known, *others), max(REMOVED, num_best(loaded)))),
@@ -109,11 +106,7 @@ def _scores(localized: Localized, found: Retrieved) -> list[Score]:
 
 
 def _signed(options: SkillOptions) -> dict[str, Any]:
-    return {
-        "again": options.again,
-        "pictures": "beside",
-        "seed": options.seed,
-    }
+    return {"again": options.again, "pictures": "beside", "seed": options.seed}
 
 
 def _warnings(read: PicturedPrompts, asked: int, has_replies: bool) -> Iterator[str]:

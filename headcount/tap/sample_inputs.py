@@ -135,11 +135,7 @@ def check_inputs(model: PreTrainedModel) -> dict[str, dict[str, Tensor]]:
         padded |= {f"decoder_{name}": tensor for name, tensor in decoder.items()}
         plain["decoder_input_ids"] = decoder["input_ids"][2:]
         marked["decoder_attention_mask"] = torch.ones_like(plain["decoder_input_ids"])
-    batches = {
-        "on a padded batch": padded,
-        UNPADDED: plain | marked,
-        UNMASKED: plain,
-    }
+    batches = {"on a padded batch": padded, UNPADDED: plain | marked, UNMASKED: plain}
     return {
         name: {key: tensor.to(input_device(model)) for key, tensor in batch.items()}
         for name, batch in batches.items()

@@ -38,10 +38,7 @@ from headcount.core import (
 
 RECORD = "training.json"
 
-OURS = (
-    *MODEL_FILES,
-    *(RECORD, "result.json", "checkpoints/*", "train.tsv", "dev.tsv", "test.tsv"),
-)
+OURS = (*MODEL_FILES, *(RECORD, "result.json", "checkpoints/*", "train.tsv", "dev.tsv", "test.tsv"))
 """Patterns of the files in the folder of a training."""
 
 

@@ -32,9 +32,7 @@ PAIR = {
     "source": Column(("source", "src"), may_be_empty=True),
     "target": Column(("target", "tgt", "reference"), may_be_empty=True),
 }
-TEXT = {
-    "text": Column(("text", "sentence", "content", "source", "src"), may_be_empty=True),
-}
+TEXT = {"text": Column(("text", "sentence", "content", "source", "src"), may_be_empty=True)}
 
 
 @final

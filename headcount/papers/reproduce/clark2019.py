@@ -135,12 +135,7 @@ def clusters_section(found: Clusters, map_of_heads: Iterable[Chart] = ()) -> Ite
     """
     record = found.record
     rows = [
-        [
-            test.site,
-            f"{test.same_layer:.3f}",
-            f"{test.other_layers:.3f}",
-            f"{test.p:.2g}",
-        ]
+        [test.site, f"{test.same_layer:.3f}", f"{test.other_layers:.3f}", f"{test.p:.2g}"]
         for test in record.tests
     ]
     headers = ["site", "heads of one layer", "heads of different layers", "p"]

@@ -11,11 +11,11 @@ from .explanations import EffectChange as EffectChange
 from .explanations import compare_explanations as compare_explanations
 from .explanations import explanations_document as explanations_document
 from .explanations import write_explanations as write_explanations
+from .matching import Chance as Chance
+from .matching import MatchedPair as MatchedPair
+from .matching import Matching as Matching
+from .matching import PairCorrelation as PairCorrelation
+from .matching import SiteMatching as SiteMatching
 from .page import names_of as names_of
 from .page import write_comparison as write_comparison
 from .pairing import match_heads as match_heads
-from .result import Chance as Chance
-from .result import MatchedPair as MatchedPair
-from .result import Matching as Matching
-from .result import PairCorrelation as PairCorrelation
-from .result import SiteMatching as SiteMatching

@@ -22,7 +22,7 @@ import numpy as np
 
 from headcount import numbers
 from headcount.analysis import chosen
-from headcount.compare.result import Matching
+from headcount.compare.matching import Matching
 from headcount.core import Block, Document, Heading, Table, Text, amount
 from headcount.importance import correlation
 from headcount.pages import MEASURES, SITE_TITLES, key_of, leading

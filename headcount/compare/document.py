@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from headcount import numbers
 from headcount.compare.comparison import SKIPPED, Comparison, RelationPair, order_document
-from headcount.compare.result import Chance, Matching, PairCorrelation, SiteMatching
+from headcount.compare.matching import Chance, Matching, PairCorrelation, SiteMatching
 from headcount.core import (
     INK,
     LINE,

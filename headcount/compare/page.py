@@ -7,8 +7,8 @@ from typing import final
 
 from headcount.compare.comparison import Comparison, compare
 from headcount.compare.document import comparison_document, comparison_parts
+from headcount.compare.matching import Matching
 from headcount.compare.pairing import match_heads
-from headcount.compare.result import Matching
 from headcount.core import InputError, write_readable
 from headcount.pages import (
     PAGE_STYLES,

@@ -30,7 +30,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 from scipy.stats import rankdata
 
-from headcount.compare.result import Chance, MatchedPair, Matching, PairCorrelation, SiteMatching
+from headcount.compare.matching import Chance, MatchedPair, Matching, PairCorrelation, SiteMatching
 from headcount.core import InputError, paced
 from headcount.results import Analysis, HeadRow
 from headcount.statistics import check_draws, holm, middle, p_at_least

@@ -4,8 +4,6 @@ from .comparison import PruningOrder as PruningOrder
 from .comparison import compare as compare
 from .comparison import pruning_orders as pruning_orders
 from .document import comparison_document as comparison_document
-from .document import matching_sentence as matching_sentence
-from .document import matching_title as matching_title
 from .explanations import ComparedExplanations as ComparedExplanations
 from .explanations import EffectChange as EffectChange
 from .explanations import compare_explanations as compare_explanations
@@ -16,6 +14,8 @@ from .matching import MatchedPair as MatchedPair
 from .matching import Matching as Matching
 from .matching import PairCorrelation as PairCorrelation
 from .matching import SiteMatching as SiteMatching
+from .matching import matching_sentence as matching_sentence
+from .matching import matching_title as matching_title
 from .page import names_of as names_of
 from .page import write_comparison as write_comparison
 from .pairing import match_heads as match_heads

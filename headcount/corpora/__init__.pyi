@@ -62,6 +62,8 @@ from .languages import check_languages_set as check_languages_set
 from .languages import has_languages as has_languages
 from .languages import language_in_generation as language_in_generation
 from .languages import set_languages as set_languages
+from .layout import Layout as Layout
+from .layout import in_one_line as in_one_line
 from .lines import USUAL as USUAL
 from .lines import HowRead as HowRead
 from .lines import json_of as json_of
@@ -121,13 +123,11 @@ from .sentence import PICTURE as PICTURE
 from .sentence import Box as Box
 from .sentence import Clip as Clip
 from .sentence import Encoded as Encoded
-from .sentence import Layout as Layout
 from .sentence import Link as Link
 from .sentence import Place as Place
 from .sentence import Sentence as Sentence
 from .sentence import Shown as Shown
 from .sentence import Tree as Tree
-from .sentence import in_one_line as in_one_line
 from .sound_encoder import SoundEncoder as SoundEncoder
 from .table import LABELS as LABELS
 from .table import NO_LABEL as NO_LABEL

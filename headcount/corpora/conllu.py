@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import final
 
 from headcount.core import CorpusError, amount
+from headcount.corpora.layout import located
 from headcount.corpora.lines import ending, note, numbered_lines
 from headcount.corpora.mentions import head_by_parse
-from headcount.corpora.sentence import Link, Sentence, Span, Tree, located
+from headcount.corpora.sentence import Link, Sentence, Span, Tree
 
 NUM_COLUMNS = 10
 RANGE = re.compile(r"(\d+)-(\d+)")

@@ -23,6 +23,7 @@ from typing import final
 
 from headcount.core import CorpusError, amount
 from headcount.corpora.conllu import columns_of_line, read_conllu
+from headcount.corpora.layout import Layout, as_words
 from headcount.corpora.lines import ending, numbered_lines
 from headcount.corpora.mentions import (
     ONTONOTES,
@@ -33,7 +34,7 @@ from headcount.corpora.mentions import (
     kind_by_tag,
     kind_without_parse,
 )
-from headcount.corpora.sentence import Layout, Sentence, Span, as_words
+from headcount.corpora.sentence import Sentence, Span
 
 COLUMNS = "ID Text Pronoun Pronoun-offset A A-offset A-coref B B-offset B-coref URL".split()
 

@@ -14,11 +14,12 @@ from headcount.corpora.delimited import is_quoted
 from headcount.corpora.formats import FORMATS, File, check_ending
 from headcount.corpora.held import Held, Source, sources_of
 from headcount.corpora.images import image_files, is_image, read_image
+from headcount.corpora.layout import as_words
 from headcount.corpora.lines import ending, is_joined, numbered_lines
 from headcount.corpora.messages import media_of, without_media
 from headcount.corpora.recordings import read_recordings, recorded
 from headcount.corpora.records import check_fields, read_held, read_pair, read_rows, read_tsv
-from headcount.corpora.sentence import Sentence, as_words
+from headcount.corpora.sentence import Sentence
 from headcount.corpora.table import Columns, Data, ReadAs, check_limit, keys_of
 from headcount.corpora.word_links import Links, link_keys, link_sources, linked
 from headcount.vocabulary import IMAGES, SOUND, TEXTS, Inputs, LinkWords, words_of_link

@@ -12,7 +12,8 @@ from typing import final
 
 from headcount.corpora.encoder import Encoder
 from headcount.corpora.languages import check_languages_set
-from headcount.corpora.sentence import Encoded, Layout, Sentence, Span
+from headcount.corpora.layout import Layout
+from headcount.corpora.sentence import Encoded, Sentence, Span
 from headcount.corpora.tokenizing import Pieces, encode_slow_text, encodings
 from headcount.corpora.word_pairs import MARKED, words_of_slow
 

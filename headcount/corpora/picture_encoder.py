@@ -30,6 +30,7 @@ from headcount.corpora.beside import FEATURES, beside, size_of
 from headcount.corpora.chats import Said, WrittenChat, roles_at, written_chat
 from headcount.corpora.encoder import EncodedPair, Encoder
 from headcount.corpora.labelled_tokens import LabelledTokens, label_beside
+from headcount.corpora.layout import WORD
 from headcount.corpora.mentions import head_without_parse
 from headcount.corpora.messages import check_media, media_parts
 from headcount.corpora.picture_regions import (
@@ -39,15 +40,7 @@ from headcount.corpora.picture_regions import (
     regions_in_lines,
     regions_of,
 )
-from headcount.corpora.sentence import (
-    NO_WORD,
-    WORD,
-    Box,
-    Encoded,
-    Link,
-    Place,
-    Sentence,
-)
+from headcount.corpora.sentence import NO_WORD, Box, Encoded, Link, Place, Sentence
 from headcount.vocabulary import TEXTS
 
 

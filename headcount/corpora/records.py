@@ -18,6 +18,7 @@ from headcount.corpora.conllu import is_treebank, read_conllu
 from headcount.corpora.delimited import split_at_tabs
 from headcount.corpora.formats import File, is_blank
 from headcount.corpora.held import Held
+from headcount.corpora.layout import as_written
 from headcount.corpora.lines import note, numbered_lines
 from headcount.corpora.messages import (
     BESIDE_NAMES,
@@ -36,7 +37,7 @@ from headcount.corpora.picture_rows import (
     with_pictures,
 )
 from headcount.corpora.pictures import FILE_NAME, Picture, image_digest
-from headcount.corpora.sentence import Sentence, as_written
+from headcount.corpora.sentence import Sentence
 from headcount.corpora.table import TEXT_NAMES, Column, Columns, ColumnSpec, keys_of
 from headcount.corpora.word_links import are_links, check_link, links_of_rows
 

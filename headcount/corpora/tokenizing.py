@@ -15,7 +15,8 @@ from typing import Any, final
 from transformers import PreTrainedTokenizerBase
 
 from headcount.core import CorpusError, ModelError, reason
-from headcount.corpora.sentence import NO_WORD, Encoded, Layout, Sentence, Span
+from headcount.corpora.layout import Layout
+from headcount.corpora.sentence import NO_WORD, Encoded, Sentence, Span
 from headcount.corpora.spelling import spans_of_pieces
 
 

@@ -37,8 +37,9 @@ from headcount.core import (
     guarded,
     origin_of_module,
 )
+from headcount.corpora.layout import Layout
 from headcount.corpora.mentions import head_by_parse, head_without_parse
-from headcount.corpora.sentence import Layout, Link, Sentence
+from headcount.corpora.sentence import Link, Sentence
 from headcount.vocabulary import LinkWords, words_of_link
 
 Word = int | range

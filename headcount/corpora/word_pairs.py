@@ -14,7 +14,8 @@ from typing import Any, final
 from headcount.core import CorpusError
 from headcount.corpora.encoder import Encoder
 from headcount.corpora.languages import check_languages_set
-from headcount.corpora.sentence import NO_WORD, Layout, Sentence
+from headcount.corpora.layout import Layout
+from headcount.corpora.sentence import NO_WORD, Sentence
 from headcount.corpora.spelling import SPACED, not_aligned, spans_of_pieces
 from headcount.corpora.tokenizing import Pieces, encode_slow_text, encodings
 

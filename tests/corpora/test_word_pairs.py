@@ -7,7 +7,7 @@ from transformers import PreTrainedTokenizerBase
 
 from headcount.core import CorpusError
 from headcount.corpora import Encoder, Sentence
-from headcount.corpora.sentence import Layout
+from headcount.corpora.layout import Layout
 from headcount.corpora.word_pairs import (
     WordPair,
     encode_one_sequence,

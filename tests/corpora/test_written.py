@@ -24,7 +24,7 @@ from headcount.corpora import (
     in_one_line,
     take_census,
 )
-from headcount.corpora.sentence import Layout, as_words, located
+from headcount.corpora.layout import Layout, as_words, located
 from tests.textbook import written
 
 WORDS = ("She", "did", "n't", "bark", ",", "no", ".")

@@ -8,16 +8,7 @@ writing, sealing, claiming and copying to CSV go by these declarations.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
 from pathlib import Path
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    ClassVar,
-    Generic,
-    TypeVar,
-    cast,
-    get_args,
-    get_type_hints,
-)
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast, get_args, get_type_hints
 
 from headcount.core import HeadTable, JsonObject, drawn_html, encoded
 from headcount.results.sealing import Described, by_name, read_sealed, write_sealed

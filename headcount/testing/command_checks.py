@@ -5,9 +5,15 @@ from functools import cache
 from headcount.commands import Command
 from headcount.core import Capability, Document, amount, imported
 from headcount.results import Analysis
-from headcount.testing.checks import LeftOut, check, expect
+from headcount.testing.checks import (
+    LeftOut,
+    check,
+    expect,
+    expect_document,
+    expect_options,
+    expect_words,
+)
 from headcount.testing.examples import at_random, planted
-from headcount.testing.wording import expect_document, expect_options, expect_words
 
 
 @cache

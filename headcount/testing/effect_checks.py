@@ -26,11 +26,10 @@ from headcount.explanation import (
     explain,
 )
 from headcount.numbers import percent
-from headcount.testing.checks import LeftOut, check, expect, expect_same
+from headcount.testing.checks import LeftOut, check, expect, expect_same, expect_words, shown
 from headcount.testing.examples import PROMPTS, at_random, made_at_random, planted
 from headcount.testing.known import Known
 from headcount.testing.laws import leaving_no_trace
-from headcount.testing.wording import expect_words, shown
 
 CUT = 2
 """Number of words by which a prompt is shortened, to see what depends on them."""

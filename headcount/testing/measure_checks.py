@@ -17,13 +17,12 @@ from headcount.core import LayerId, amount
 from headcount.corpora import Batches, Corpus, Sentence, take_census
 from headcount.measures import IMAGE_MEASURES, MEASURES, REGISTRY, Sums
 from headcount.models import Loaded, encoder_of
-from headcount.testing.checks import LeftOut, check, expect, expect_same
+from headcount.testing.checks import LeftOut, check, expect, expect_same, expect_words
 from headcount.testing.examples import FAMILIES, at_random, at_random_on
 from headcount.testing.frames import Frames, drawn_recordings
 from headcount.testing.laws import assert_adds, assert_neutral, assert_round_trip, leaving_no_trace
 from headcount.testing.patches import Patches, drawn_images
 from headcount.testing.programs import Family
-from headcount.testing.wording import expect_words
 from headcount.vocabulary import IMAGES, SOUND, TEXTS, ColumnEntry
 
 MapTwin = Callable[[Sequence[Float[np.ndarray, "head query key"]]], Mapping[str, Sequence[float]]]

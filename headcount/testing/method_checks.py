@@ -6,11 +6,10 @@ from inspect import cleandoc
 
 from headcount.core import Head, amount
 from headcount.pruning import METHODS, Method, PruningContext, Ranking, Selection, Units, chosen
-from headcount.testing.checks import LeftOut, check, expect
+from headcount.testing.checks import LeftOut, check, expect, expect_options, expect_words
 from headcount.testing.examples import at_random, made_at_random, planted
 from headcount.testing.known import Known
 from headcount.testing.laws import leaving_no_trace
-from headcount.testing.wording import expect_options, expect_words
 
 BUDGETS = (1, 3, 5)
 """Numbers of heads to keep, of 8."""

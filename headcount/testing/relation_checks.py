@@ -15,12 +15,11 @@ from headcount.core import Head, amount
 from headcount.corpora import Corpus, Data, Link, Relation, Sentence
 from headcount.numbers import percent
 from headcount.results import Analysis
-from headcount.testing.checks import LeftOut, check, expect
+from headcount.testing.checks import LeftOut, check, expect, expect_words, shown
 from headcount.testing.examples import at_random, read
 from headcount.testing.planted import planted_model
 from headcount.testing.programs import Planted, Program
 from headcount.testing.tokens import PUNCTUATION, drawn, word
-from headcount.testing.wording import expect_words, shown
 from headcount.vocabulary import Thresholds
 
 CASES = 400

@@ -13,12 +13,20 @@ from jaxtyping import Float
 from headcount.core import Progress, silent
 from headcount.importance import DENSE, SCORES, Options, Score, assess
 from headcount.tasks import Task
-from headcount.testing.checks import Failed, LeftOut, check, expect, expect_same
+from headcount.testing.checks import (
+    Failed,
+    LeftOut,
+    check,
+    expect,
+    expect_options,
+    expect_same,
+    expect_words,
+    shown,
+)
 from headcount.testing.examples import FAMILIES, at_random, made_at_random, planted
 from headcount.testing.known import Known, auroc
 from headcount.testing.laws import leaving_no_trace
 from headcount.testing.programs import Family
-from headcount.testing.wording import expect_options, expect_words, shown
 from headcount.vocabulary import WORTH
 
 Twin = Callable[[Score, Any, Task], Mapping[str, float]]

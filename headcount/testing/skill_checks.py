@@ -17,13 +17,12 @@ from headcount.models import Loaded
 from headcount.skills import KINDS, NAMES, SKILL_CLASSES, Skill, read_tasks, scored
 from headcount.statistics import mean_interval
 from headcount.testing.architectures import ARCHITECTURES, HEAD_DIM
-from headcount.testing.checks import LeftOut, check, expect, expect_same
+from headcount.testing.checks import LeftOut, check, expect, expect_same, expect_words
 from headcount.testing.examples import random_model, read
 from headcount.testing.laws import leaving_no_trace
 from headcount.testing.planted import planted_model
 from headcount.testing.programs import Planted, Program
 from headcount.testing.tokens import BITS
-from headcount.testing.wording import expect_words
 
 TAKES = 1024
 """Number of tokens that the models take."""

@@ -18,10 +18,16 @@ from headcount.models import Loaded
 from headcount.tap import gated
 from headcount.tasks import TASKS, Evaluation, Task, TaskBatch, check_works, evaluate
 from headcount.testing.architectures import POSITIONS
-from headcount.testing.checks import LeftOut, check, expect, expect_same
+from headcount.testing.checks import (
+    LeftOut,
+    check,
+    expect,
+    expect_readable,
+    expect_same,
+    expect_words,
+)
 from headcount.testing.examples import at_random
 from headcount.testing.laws import leaving_no_trace
-from headcount.testing.wording import expect_readable, expect_words
 
 SENTENCES = (
     *("The old dog barked.", "A cat.", "Three tired children ran home.", "It rained all night."),

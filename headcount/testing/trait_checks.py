@@ -21,7 +21,7 @@ from headcount.models import Loaded, encoder_of
 from headcount.numbers import percent
 from headcount.results import Analysis
 from headcount.testing.alone import Pairs
-from headcount.testing.checks import LeftOut, check, expect
+from headcount.testing.checks import LeftOut, check, expect, expect_readable, expect_words, shown
 from headcount.testing.examples import random_model, read
 from headcount.testing.frames import Frames, drawn_recordings
 from headcount.testing.laws import assert_adds, leaving_no_trace
@@ -29,7 +29,6 @@ from headcount.testing.patches import Patches, drawn_images
 from headcount.testing.planted import PAD, of_words, planted_model, tokenizer
 from headcount.testing.programs import Family, Kind, Planted, Program
 from headcount.testing.tokens import PUNCTUATION, SHARE, vocabulary, written
-from headcount.testing.wording import expect_readable, expect_words, shown
 from headcount.vocabulary import IMAGES, SOUND, Thresholds, TraitEntry
 
 NUMBER, LENGTH = 100, 12

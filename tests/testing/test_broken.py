@@ -35,10 +35,10 @@ from headcount.testing import (
     parametrize,
 )
 from headcount.testing.checking import FAMILIES
+from headcount.testing.checks import expect_readable
 from headcount.testing.method_checks import BUDGETS
 from headcount.testing.task_checks import reader
 from headcount.testing.trait_checks import TraitSubject
-from headcount.testing.wording import expect_readable
 from headcount.vocabulary import ColumnEntry
 
 # ------------------------------------------------------------ effects

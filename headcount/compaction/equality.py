@@ -23,12 +23,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from headcount.compaction.neurons import (
-    FeedForward,
-    kept_neurons,
-    named_feed_forwards,
-    plan_gated,
-)
+from headcount.compaction.neurons import FeedForward, kept_neurons, named_feed_forwards, plan_gated
 from headcount.core import Head, LayerId, ModelError, Plan, free_memory, reason
 from headcount.tap import (
     ERRORS,

@@ -42,14 +42,7 @@ from headcount.explanation.attribution import (
 from headcount.explanation.runs import Row, last_logits
 from headcount.importance import Lrp
 from headcount.models import Loaded
-from headcount.tap import (
-    AttentionLayer,
-    Block,
-    Call,
-    FunctionListener,
-    Tap,
-    intercepted,
-)
+from headcount.tap import AttentionLayer, Block, Call, FunctionListener, Tap, intercepted, visible
 
 POSITIONS = "positions"
 """What positions add where they are embedded, or added to scores."""
@@ -298,10 +291,7 @@ def _mask(
             continue
         here_K = each[0, min(head.index, each.shape[1] - 1), query - len(each[0, 0])]
         here_K = here_K.detach()[:num].cpu()
-        if here_K.dtype == torch.bool:
-            is_seen_K = is_seen_K & here_K.numpy()
-            continue
-        lowest = torch.finfo(here_K.dtype).min / 2
-        is_seen_K = is_seen_K & (here_K > lowest).numpy()
-        added_K = added_K + np.where(is_seen_K, _numbers(here_K), 0)
+        is_seen_K = is_seen_K & visible(here_K).numpy()
+        if here_K.dtype != torch.bool:
+            added_K = added_K + np.where(is_seen_K, _numbers(here_K), 0)
     return is_seen_K, added_K

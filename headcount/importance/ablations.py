@@ -36,7 +36,7 @@ from headcount.importance.ablation_sweep import Ablation, AblationSetting, sweep
 from headcount.importance.choices import DeltaOf, Instead
 from headcount.importance.gradients import Scores, by_layer
 from headcount.importance.query_means import QueryListener, QuerySums
-from headcount.tap import Anatomy, AnyModel, AttentionLayer, Block, Replacement, examined
+from headcount.tap import Anatomy, AnyModel, AttentionLayer, Block, Replacement, examined, visible
 from headcount.tasks import Evaluation, Task
 
 
@@ -102,8 +102,7 @@ def uniform(
     """Every head's output if it attended equally to all keys it may see."""
     if mask is None:
         return value_BHKD.mean(2)[:, None]
-    visible = mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2
-    share = visible.to(value_BHKD)
+    share = visible(mask).to(value_BHKD)
     share = share / share.sum(-1, keepdim=True).clamp_min(1)
     return (share @ value_BHKD).transpose(1, 2)
 

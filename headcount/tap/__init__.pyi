@@ -74,6 +74,7 @@ from .sample_run import SampleRun as SampleRun
 from .sample_run import outputs as outputs
 from .sample_run import sample_runs as sample_runs
 from .seen_keys import last_seen as last_seen
+from .seen_keys import visible as visible
 from .selfcheck import examine as examine
 from .selfcheck import examined as examined
 from .states import StateId as StateId

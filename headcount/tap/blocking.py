@@ -18,6 +18,7 @@ from torch import Tensor
 
 from headcount.core import InputError, LayerId, ModelError
 from headcount.tap.anatomy import Anatomy
+from headcount.tap.seen_keys import visible
 
 Blocked = Mapping[LayerId, Tensor]
 """Which scores are masked, by (site, layer): booleans [row, head, query, key], True where blocked.
@@ -91,10 +92,8 @@ def narrowed(
         )
     if mask is None:
         mask = torch.ones(1, 1, *shape[2:], dtype=torch.bool, device=blocked.device)
-    is_boolean = mask.dtype == torch.bool
-    visible = mask if is_boolean else mask > torch.finfo(mask.dtype).min / 2
-    empty_BHQ1 = ~(visible & ~blocked).any(-1, keepdim=True)
+    empty_BHQ1 = ~(visible(mask) & ~blocked).any(-1, keepdim=True)
     hidden = blocked & ~empty_BHQ1
-    if is_boolean:
+    if mask.dtype == torch.bool:
         return mask & ~hidden, empty_BHQ1
     return mask.masked_fill(hidden, torch.finfo(mask.dtype).min), empty_BHQ1

@@ -24,6 +24,7 @@ from headcount.tap.call import Call, implementation_of
 from headcount.tap.own_softmax import OwnAttention, OwnSoftmax
 from headcount.tap.placement import head_group, input_device
 from headcount.tap.sample_inputs import ERRORS, check_given, refusal, run_tiny, tiny_inputs
+from headcount.tap.seen_keys import visible
 
 
 def discover(model: PreTrainedModel, inputs: Mapping[str, Tensor] | None = None) -> Anatomy:
@@ -384,8 +385,7 @@ def _is_causal_mask(mask: Tensor | None, num_queries: int) -> bool:
     """Whether no query sees a later one; there may be further keys in front of the queries'."""
     if mask is None or mask.shape[-1] < num_queries or mask.shape[-2] != num_queries:
         return False
-    seen = mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2
-    return not seen[..., -num_queries:].triu(1).any()
+    return not visible(mask)[..., -num_queries:].triu(1).any()
 
 
 def _site(call: _Call, encoder_decoder: bool, num_decoder_queries: int, parts: Parts) -> str:

@@ -15,6 +15,7 @@ from transformers.integrations.sdpa_attention import repeat_kv
 
 from headcount.tap.attention_interface import eager_function
 from headcount.tap.call import Call
+from headcount.tap.seen_keys import additive, visible
 
 CHUNK = 2**22
 """Number of float64 weights of a layer that are in memory at a time (32 MiB)."""
@@ -40,7 +41,7 @@ class Exact:
         key, value = repeat_kv(call.key, groups), repeat_kv(call.value, groups)
         batch, found = max(call.query.shape[0], key.shape[0]), None
         if eager:
-            mask = None if call.mask is None else _added(call.mask)
+            mask = None if call.mask is None else additive(call.mask, torch.float64)
             own = eager_function(call.module)
             found = own(*replace(call, mask=mask).tensors, **call.kwargs)
         shape = (batch, *call.query.shape[1:3])
@@ -70,7 +71,7 @@ class Exact:
         if (bias := call.kwargs.get("position_bias")) is not None:
             scores = scores + _of_queries(bias, queries)
         if call.mask is not None:
-            scores = scores + _of_queries(_added(call.mask), queries)
+            scores = scores + _of_queries(additive(call.mask, torch.float64), queries)
         if self.eager is None:
             weights = scores.softmax(-1)
             output = weights @ self.value_BHKD
@@ -142,9 +143,7 @@ def seeing_BHQ(call: Call) -> Tensor:
     """Whether each query sees any key; an axis of size 1 stands for all."""
     if call.mask is None:
         return torch.ones(1, 1, 1, dtype=torch.bool, device=call.query.device)
-    if call.mask.dtype == torch.bool:
-        return call.mask.any(-1)
-    return (call.mask > torch.finfo(call.mask.dtype).min / 2).any(-1)
+    return visible(call.mask).any(-1)
 
 
 def in_double(call: Call) -> Call:
@@ -157,14 +156,6 @@ def in_double(call: Call) -> Call:
     query, key, value, mask = tree_map_only(Tensor, widened, tensors)
     kwargs = tree_map_only(Tensor, widened, call.kwargs)
     return Call(call.module, query, key, value, mask, kwargs)
-
-
-def _added(mask: Tensor) -> Tensor:
-    """A mask in the form that is added to scores in float64."""
-    if mask.dtype != torch.bool:
-        return mask
-    least = torch.finfo(torch.float64).min
-    return torch.zeros_like(mask, dtype=torch.float64).masked_fill(~mask, least)
 
 
 def _of_queries(bias: Tensor, queries: slice) -> Tensor:

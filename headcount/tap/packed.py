@@ -23,6 +23,7 @@ from jaxtyping import Int64
 from torch import Tensor, nn
 
 from headcount.tap.call import Call, implementation_of
+from headcount.tap.seen_keys import additive
 
 NAME = "cu_seqlens"
 """The argument that says where sequences begin and end, in all of transformers."""
@@ -150,6 +151,4 @@ def _mask(
     number_N = torch.arange(len(sizes), device=device).repeat_interleave(sizes)
     number_N = number_N if order_N is None else number_N[order_N]
     sees_11NN = (number_N[:, None] == number_N)[None, None]
-    if dtype == torch.bool:
-        return sees_11NN
-    return torch.zeros_like(sees_11NN, dtype=dtype).masked_fill(~sees_11NN, torch.finfo(dtype).min)
+    return sees_11NN if dtype == torch.bool else additive(sees_11NN, dtype)

@@ -229,6 +229,11 @@ def last_seen(mask: Tensor | None, size: tuple[int, int, int]) -> Int[Tensor, "b
     return None if (last_BQ <= place_Q).all() else last_BQ.contiguous()
 
 
+def visible(mask: Tensor) -> Tensor:
+    """Where a mask lets a query see a key, whether it is boolean or added to scores."""
+    return mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2
+
+
 def additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
     """A mask as numbers that are added to scores."""
     if mask.dtype != torch.bool:

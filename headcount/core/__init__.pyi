@@ -137,10 +137,10 @@ from .options import brief_repr as brief_repr
 from .options import check_choice as check_choice
 from .options import check_known as check_known
 from .options import check_options as check_options
-from .options import check_samples as check_samples
-from .options import check_seed as check_seed
 from .options import check_unicode as check_unicode
+from .options import check_value as check_value
 from .options import check_window as check_window
+from .options import default_of as default_of
 from .options import did_you_mean as did_you_mean
 from .options import drawn_card as drawn_card
 from .options import drawn_html as drawn_html
@@ -204,6 +204,7 @@ from .typed_json import OwnJson as OwnJson
 from .typed_json import encoded as encoded
 from .typed_json import omitted as omitted
 from .typed_json import stored as stored
+from .typed_json import types_of as types_of
 from .units import Kept as Kept
 from .units import check_same_key as check_same_key
 from .units import fill as fill

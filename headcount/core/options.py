@@ -65,21 +65,36 @@ Seed = Annotated[int, Constraint("a seed of at least 0", lambda value: value >= 
 def check_options(options: Any) -> None:
     """Check the options in a dataclass by their types: `Literal` ones and constraints.
 
-    None is left out. A tuple is checked value by value.
-
     Raises:
         InputError: for a value that a type does not allow.
     """
     for field in fields(options):
-        value = getattr(options, field.name)
-        given = value if isinstance(value, tuple) else (value,) if value is not None else ()
-        if words := _words(field.type):
-            for each in given:
-                check_known(field.name, each, words, "(one of {})")
-        for each in getattr(field.type, "__metadata__", ()):
-            if isinstance(each, Constraint) and not all(map(each.holds, given)):
-                expected = each.expected.format(name=field.name)
-                raise InputError(f"Expected {expected}, got {', '.join(map(str, given))}.")
+        check_value(field.name, getattr(options, field.name), field.type)
+
+
+def check_value(name: str, value: Any, kind: Any) -> None:
+    """Check a value by the words and the constraints of its type; None is allowed.
+
+    >>> check_value("seed", -1, Seed)
+    Traceback (most recent call last):
+    headcount.core.errors.InputError: Expected a seed of at least 0, got -1.
+
+    Args:
+        name: its name.
+        value: the value; a tuple is checked value by value.
+        kind: its type.
+
+    Raises:
+        InputError: if the type does not allow it.
+    """
+    given = value if isinstance(value, tuple) else (value,) if value is not None else ()
+    if words := _words(kind):
+        for each in given:
+            check_known(name, each, words, "(one of {})")
+    for each in getattr(kind, "__metadata__", ()):
+        if isinstance(each, Constraint) and not all(map(each.holds, given)):
+            expected = each.expected.format(name=name)
+            raise InputError(f"Expected {expected}, got {', '.join(map(str, given))}.")
 
 
 def _words(kind: Any) -> tuple[object, ...]:
@@ -155,26 +170,6 @@ def _differences(record: Any, usual: Any = None, prefix: str = "") -> Iterator[t
 def default_of(field: "Field[Any]") -> Any:
     """The default of a field of a dataclass; `MISSING` if it has none."""
     return field.default if field.default_factory is MISSING else field.default_factory()
-
-
-def check_seed(seed: int) -> None:
-    """Check that a seed is valid.
-
-    Raises:
-        InputError: if it is negative.
-    """
-    if seed < 0:
-        raise InputError(f"Expected a seed of at least 0, got {seed}.")
-
-
-def check_samples(samples: int) -> None:
-    """Check a number of resamples.
-
-    Raises:
-        InputError: if there are none.
-    """
-    if samples < 1:
-        raise InputError(f"Expected at least 1 resample, got samples={samples}. Give 1000.")
 
 
 def check_unicode(text: str, what: str, at: str = "") -> None:

@@ -221,7 +221,7 @@ class JsonObject:
         return kind.from_json(self) if issubclass(kind, OwnJson) else self._record(kind)
 
     def _record(self, kind: Any) -> Any:
-        hints, found = _hints(kind), {}
+        hints, found = types_of(kind), {}
         for each in fields(kind):
             has_default = default_of(each) is not MISSING
             if "flat" in each.metadata:
@@ -323,6 +323,6 @@ class JsonObject:
 
 
 @cache
-def _hints(kind: Any) -> dict[str, Any]:
+def types_of(kind: Any) -> dict[str, Any]:
     """The types of the fields of a record, which are looked up once for all records."""
     return get_type_hints(kind)

@@ -34,14 +34,15 @@ from transformers import PreTrainedModel
 
 from headcount.core import (
     MAX_TOKENS,
+    Count,
     Head,
     InputError,
     LayerId,
     ModelError,
     Progress,
+    Seed,
     Stopwatch,
-    check_samples,
-    check_seed,
+    check_value,
     name_of,
     silent,
     spread,
@@ -301,8 +302,8 @@ def sensitivity(
         ModelError: if the model does not read tokens, or a gradient is not finite.
     """
     loaded = as_loaded(loaded)
-    check_seed(seed)
-    check_samples(samples)
+    check_value("seed", seed, Seed)
+    check_value("samples", samples, Count)
     check_has_heads(loaded)
     check_examples_fit(loaded, task, max_tokens)
     watch, total = Stopwatch(), task.num_examples

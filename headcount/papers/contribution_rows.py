@@ -6,19 +6,20 @@ ranks of the complete corpus. What is measured is defined in `contributions`.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import final
+from typing import Annotated, final
 
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.stats import rankdata
 
 from headcount.core import (
-    InputError,
+    BELOW_1,
+    Count,
     LayerId,
     Progress,
+    Seed,
     Stopwatch,
-    check_samples,
-    check_seed,
+    check_value,
     name_of,
     silent,
 )
@@ -69,8 +70,9 @@ def measure_contributions(
         ModelError: if a layer has no output projection, a number is not finite, or the tokenizer
             has no mask token.
     """
-    check_seed(seed)
-    _check(samples, share_masked)
+    check_value("seed", seed, Seed)
+    check_value("samples", samples, Count)
+    check_value("share_masked", share_masked, Annotated[float, BELOW_1])
     check_has_heads(loaded)
     watch, encoder = Stopwatch(), loaded.encoder()
     census = take_census(corpus, encoder)
@@ -98,16 +100,6 @@ def measure_contributions(
         timings=watch.lap("intervals"),
     )
     return ContributionTable(record, rows)
-
-
-def _check(samples: int, share_masked: float) -> None:
-    """Check the options that a reproduction takes."""
-    if not 0 <= share_masked < 1:
-        raise InputError(
-            f"Expected a share of masked tokens of at least 0 and below 1, got {share_masked}. "
-            "Give 0.12 for that of Kobayashi et al. (2021)."
-        )
-    check_samples(samples)
 
 
 def _warnings(

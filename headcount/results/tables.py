@@ -7,9 +7,9 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import cache
 from pathlib import Path
 from types import UnionType
-from typing import TYPE_CHECKING, Any, TypeVar, cast, final, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, cast, final, get_args, get_origin
 
-from headcount.core import InputError, parquet, reading
+from headcount.core import (InputError, parquet, reading, types_of)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,7 +78,7 @@ def frame_of(kind: Any, value: Any) -> "pd.DataFrame":
 
     if get_origin(kind) is not tuple:
         return getattr(value, "frame", value)
-    (row_type, _), hints = get_args(kind), _types(get_args(kind)[0])
+    (row_type, _), hints = get_args(kind), types_of(get_args(kind)[0])
     columns = {name: [getattr(row, name) for row in value] for name in _columns(row_type)}
     numbers = {name: "Int64" for name in columns if hints[name] == int | None}
     return pd.DataFrame(columns).astype(numbers)
@@ -125,7 +125,7 @@ def rows_of(frame: "pd.DataFrame", row_type: type[Row]) -> tuple[Row, ...]:
     Raises:
         ValueError: for a missing value, or one of another type.
     """
-    hints, columns = _types(row_type), dict[str, list[Any]]()
+    hints, columns = types_of(row_type), dict[str, list[Any]]()
     for name, each in _columns(row_type).items():
         if name in frame:
             columns[name] = _cells(hints[name], cast("Any", frame[name]), name)
@@ -156,19 +156,13 @@ def decoded(row_type: type[Row], row: Mapping[str, Any]) -> Row:
     Raises:
         ValueError: for a missing value, or one of another type.
     """
-    hints, found = _types(row_type), {}
+    hints, found = types_of(row_type), {}
     for name, each in _columns(row_type).items():
         if name in row:
             found[name] = _cell(hints[name], row[name], name)
         elif is_needed(each):
             raise ValueError(f"it has no {name}")
     return row_type(**found)
-
-
-@cache
-def _types(row_type: Any) -> dict[str, Any]:
-    """The types of the fields of a row, which are looked up once for all rows of a table."""
-    return get_type_hints(row_type)
 
 
 @cache

@@ -226,5 +226,5 @@ def test_refusals(bert: Path) -> None:
     loaded = load(bert)
     with pytest.raises(ModelError, match="Expected a model that reads tokens"):
         token_kinds(loaded.encoder(), batch, "encoder.self")
-    with pytest.raises(InputError, match="Expected at least 1 resample"):
+    with pytest.raises(InputError, match="Expected samples of at least 1"):
         sensitivity(loaded, build("masked-lm", loaded, {"text": ["a cat"]}), samples=0)

@@ -235,7 +235,7 @@ def test_rows_add_up(loaded: Loaded, corpus: Corpus) -> None:
     assert few.startswith("intervals from 3 sentences are wide or missing") and len(others) == (
         not is_bert
     )
-    with pytest.raises(InputError, match="Expected at least 1 resample"):
+    with pytest.raises(InputError, match="Expected samples of at least 1"):
         measure_contributions(loaded, corpus, samples=0)
 
 

@@ -48,6 +48,24 @@ def text_inputs(
     return {"input_ids": padded(rows, pad_id), "attention_mask": mask_RN}
 
 
+def mean_states(
+    hidden_RNW: Float[Tensor, "row token width"], mask_RN: Int[Tensor, "row token"]
+) -> Float[Tensor, "row width"]:
+    """Means of the states of the tokens that a mask shows, in float32; 0 of none."""
+    hidden_RNW = hidden_RNW.to(torch.promote_types(hidden_RNW.dtype, torch.float32))
+    mask_RN = mask_RN.to(hidden_RNW)
+    count_R1 = mask_RN.sum(1, keepdim=True).clamp(min=1)
+    return torch.einsum("rnw,rn->rw", hidden_RNW, mask_RN) / count_R1
+
+
+def unwritten(what: str, metric: str) -> InputError:
+    """The error for an evaluation without what the model writes, which a score needs."""
+    return InputError(
+        f"Expected {what} to compute {metric}, got an evaluation without any. Use "
+        "evaluate(model, task, texts=True) or task.with_texts(evaluation, model)."
+    )
+
+
 def pad_id(loaded: Loaded) -> int:
     """The model's padding id (some look at the id itself), or any id that fills as well."""
     own = loaded.model.config.get_text_config().pad_token_id
@@ -82,6 +100,11 @@ class TaskBatch(Movable):
     def num_examples(self) -> int:
         """Number of examples in the batch."""
         return len(self.index_E)
+
+    def by_example(self, each_R: Shaped[Tensor, "row ..."]) -> Shaped[Tensor, "example own ..."]:
+        """What rows have, for every example; its first row stays first, also if it is repeated."""
+        order_R = self.example_R.argsort(stable=True)
+        return each_R[order_R].unflatten(0, (self.num_examples, -1))
 
     def is_query(
         self, site: str, shape: tuple[int, int] | None = None

@@ -17,6 +17,7 @@ from torch import Tensor
 from headcount.core import InputError, check_choice
 from headcount.corpora import Encoder, Sentence
 from headcount.models import Loaded, NotLookedUpError, SentenceEncoding
+from headcount.tasks.batch import mean_states
 from headcount.tasks.options import Pooling
 
 
@@ -74,9 +75,7 @@ class Embedding:
             mask_RN[:, :skipped] = 0  # rows are padded on the right
         if self.encoding.pooling == "cls":
             return hidden_RNW[torch.arange(len(mask_RN)), mask_RN.argmax(1)]
-        mask_RN = mask_RN.to(hidden_RNW)
-        count_R1 = mask_RN.sum(1, keepdim=True).clamp(min=1)  # 0 for a text that is cut off
-        return torch.einsum("rnw,rn->rw", hidden_RNW, mask_RN) / count_R1
+        return mean_states(hidden_RNW, mask_RN)  # 0 for a text that is cut off
 
 
 def _length(prompt: str, encoder: Encoder) -> int:

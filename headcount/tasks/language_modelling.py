@@ -45,22 +45,6 @@ def whole_encoder(loaded: Loaded) -> Encoder:
     return Encoder(loaded.encoder().tokenizer)
 
 
-def predicted(
-    loaded: Loaded, table: Table, roles: Sequence[str]
-) -> list[tuple[Encoded, list[bool] | None]]:
-    """Each text or chat, and which tokens are predicted: of a chat, those of some roles.
-
-    Args:
-        loaded: the model with its tokenizer.
-        table: texts and chats.
-        roles: whose messages are predicted; of all roles if there is none.
-    """
-    found = list[tuple[Encoded, list[bool] | None]]()
-    for text in whole_texts(loaded, table):
-        found.append((text, asked_of(text, roles)))
-    return found
-
-
 def asked_of(text: Encoded, roles: Sequence[str]) -> list[bool] | None:
     """Which tokens of a chat are predicted: what messages of some roles say; None for a text."""
     if text.roles is None:
@@ -179,11 +163,11 @@ class CausalLanguageModelling(PerplexityTask):
         self._pictured = Pictured.of(loaded, table)
         length = piece_length(loaded, max_length)
         if self._pictured is None:
-            texts, signed = predicted(loaded, table, roles), None
+            whole, signed = whole_texts(loaded, table), None
         else:  # a chat is read with its pictures, and so not cut
             pairs = self._pictured.encoder.encode(self._pictured.sentences)
-            texts, length = [(each.source, asked_of(each.source, roles)) for each in pairs], None
-            signed = self._pictured.signed
+            whole, length, signed = [each.source for each in pairs], None, self._pictured.signed
+        texts = [(text, asked_of(text, roles)) for text in whole]
         options = {"max_length": max_length, "pictures": signed, **self.signed_options}
         self.sha256 = table.sha256_with(**options)
         self.noted = Noted.of(text for text, _ in texts)

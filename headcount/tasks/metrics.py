@@ -77,22 +77,6 @@ def gold_numbers(table: Table, role: str, scale: Scale | None) -> Float[np.ndarr
     return np.array(numbers)
 
 
-def spearmans(
-    outcome_N: Float[np.ndarray, " example"], gold_N: Float[np.ndarray, " example"]
-) -> Resampled:
-    """Spearman's correlation as a function of the examples drawn.
-
-    It is NaN if the numbers, or the gold numbers, of a draw are all equal. Outcomes that differ by
-    rounding, as those of two pairs of one text do, share a rank.
-    """
-    level_N = np.where(np.isnan(outcome_N), np.nan, levels(outcome_N))
-
-    def scores(index_DS: Int[np.ndarray, "draw sample"]) -> Float[np.ndarray, " draw"]:
-        return rank_correlations(level_N[index_DS], gold_N[index_DS])
-
-    return scores
-
-
 IGNORED = -100
 """Label of a token that is not predicted."""
 
@@ -128,17 +112,6 @@ def _counted(model: PreTrainedModel, labels_RN: Int[Tensor, "row token"]) -> Ite
 
     with intercepted([] if unembedding is None else [unembedding], chosen):
         yield
-
-
-def perplexities(evaluation: Evaluation) -> Resampled:
-    """Perplexity as a function of the examples drawn."""
-
-    def scores(index_DS: Int[np.ndarray, "draw sample"]) -> Float[np.ndarray, " draw"]:
-        with np.errstate(over="ignore"):  # a broken model's perplexity is infinite
-            mean_D = evaluation.loss_N[index_DS].sum(1) / evaluation.count_N[index_DS].sum(1)
-            return np.exp(mean_D)
-
-    return scores
 
 
 BETA = 2.0
@@ -308,7 +281,13 @@ class PerplexityTask(TokenTask, ABC):
 
     def resampled(self, evaluation: Evaluation) -> Resampled:
         """Perplexity as a function of the examples drawn."""
-        return perplexities(evaluation)
+
+        def scores(index_DS: Int[np.ndarray, "draw sample"]) -> Float[np.ndarray, " draw"]:
+            with np.errstate(over="ignore"):  # a broken model's perplexity is infinite
+                mean_D = evaluation.loss_N[index_DS].sum(1) / evaluation.count_N[index_DS].sum(1)
+                return np.exp(mean_D)
+
+        return scores
 
 
 class RankedTask(ResampledTask, ABC):
@@ -323,6 +302,9 @@ class RankedTask(ResampledTask, ABC):
     def resampled(self, evaluation: Evaluation) -> Resampled:
         """The score as a function of the examples drawn: Pearson's correlation of their ranks.
 
-        NaN if the numbers, or the gold numbers drawn, are all equal.
+        NaN if the numbers, or the gold numbers drawn, are all equal. Outcomes that differ by
+        rounding, as those of two pairs of one text do, share a rank.
         """
-        return spearmans(evaluation.outcome_N, self.gold_N)
+        outcome_N = evaluation.outcome_N
+        level_N = np.where(np.isnan(outcome_N), np.nan, levels(outcome_N))
+        return lambda index_DS: rank_correlations(level_N[index_DS], self.gold_N[index_DS])

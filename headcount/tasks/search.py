@@ -46,6 +46,7 @@ from headcount.tasks.batch import (
     groups,
     pad_id,
     text_inputs,
+    unwritten,
 )
 from headcount.tasks.embedding import Embedding
 from headcount.tasks.options import Pooling, SearchMetric
@@ -164,10 +165,7 @@ class Search(Task):
     def losses_of(self, output: Any, batch: TaskBatch) -> Losses:
         """Cross-entropy of the passage that answers, among the passages of each query's loss."""
         unit_RW = self.answers(output, batch).values
-        # Stable: of an example's rows, the query stays first, also when they are repeated.
-        unit_ETW = unit_RW[batch.example_R.argsort(stable=True)].unflatten(
-            0, (batch.num_examples, -1)
-        )
+        unit_ETW = batch.by_example(unit_RW)
         cosine_EC = torch.einsum("ew,ecw->ec", unit_ETW[:, 0], unit_ETW[:, 1:])
         target_E = torch.zeros_like(batch.index_E)
         loss_E = cross_entropy(SCALE * cosine_EC, target_E, reduction="none")
@@ -332,10 +330,7 @@ class Search(Task):
 
     def _outcomes(self, evaluation: Evaluation) -> Float[np.ndarray, " example"]:
         if np.isnan(evaluation.outcome_N.astype(float)).any():
-            raise InputError(
-                f"Expected a search to compute {self.metric}, got an evaluation without any. Use "
-                "evaluate(model, task, texts=True) or task.with_texts(evaluation, model)."
-            )
+            raise unwritten("a search", self.metric)
         return evaluation.outcome_N.astype(float)
 
 

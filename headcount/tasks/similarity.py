@@ -115,9 +115,7 @@ class Similarity(RankedTask):
     ) -> Float[Tensor, " example"]:
         """Cosines of the embeddings of every pair, from a batch's last hidden states."""
         pooled_RW = self.embedding.pooled(hidden_RNW, batch.inputs["attention_mask"])
-        # Stable: of an example's two rows, the first sentence stays first, also when repeated.
-        order_R = batch.example_R.argsort(stable=True)
-        first_EW, second_EW = pooled_RW[order_R].unflatten(0, (-1, 2)).unbind(1)
+        first_EW, second_EW = batch.by_example(pooled_RW).unbind(1)
         return cosine_similarity(first_EW, second_EW)
 
 

@@ -15,7 +15,7 @@ from transformers import PreTrainedModel
 
 from headcount.corpora import Columns, Data, Noted
 from headcount.models import Loaded
-from headcount.tasks.batch import TaskBatch, pad_id, text_inputs
+from headcount.tasks.batch import TaskBatch, mean_states, pad_id, text_inputs
 from headcount.tasks.task import Task
 
 
@@ -63,9 +63,5 @@ class TextsTask(Task, ABC):
 
     def means(self, output: Any, batch: TaskBatch) -> Float[Tensor, "example text width"]:
         """The mean last hidden state of every text, over all tokens but padding."""
-        mask_RN = batch.inputs["attention_mask"].to(output.last_hidden_state)
-        count_R1 = mask_RN.sum(1, keepdim=True).clamp(min=1)
-        mean_RW = torch.einsum("rnw,rn->rw", output.last_hidden_state, mask_RN) / count_R1
-        # Stable: of an example's rows, the first text stays first, also when they are repeated.
-        order_R = batch.example_R.argsort(stable=True)
-        return mean_RW[order_R].unflatten(0, (-1, len(self.reads)))
+        hidden_RNW = output.last_hidden_state
+        return batch.by_example(mean_states(hidden_RNW, batch.inputs["attention_mask"]))

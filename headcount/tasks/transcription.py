@@ -21,7 +21,7 @@ from jaxtyping import Float, Int
 from transformers import PreTrainedModel
 from transformers.models.whisper.english_normalizer import BasicTextNormalizer
 
-from headcount.core import MAX_TOKENS, InputError, Progress, silent
+from headcount.core import MAX_TOKENS, Progress, silent
 from headcount.corpora import (
     SECONDS,
     Columns,
@@ -34,7 +34,7 @@ from headcount.corpora import (
 )
 from headcount.models import Loaded, SpeechEncoder
 from headcount.tap import input_device
-from headcount.tasks.batch import Evaluation, TaskBatch, groups, padded
+from headcount.tasks.batch import Evaluation, TaskBatch, groups, padded, unwritten
 from headcount.tasks.metrics import IGNORED, WritingTask
 from headcount.tasks.supported import check_fits
 from headcount.tasks.task import Resampled
@@ -138,10 +138,7 @@ class Transcription(WritingTask):
             InputError: if the outcomes are not transcripts.
         """
         if evaluation.outcome_N.dtype != object:
-            raise InputError(
-                "Expected transcripts to compute wer, got an evaluation without any. Use "
-                "evaluate(model, task, texts=True) or task.with_texts(evaluation, model)."
-            )
+            raise unwritten("transcripts", self.metric)
         texts = zip(self.recordings, evaluation.outcome_N, strict=True)
         return np.array([word_errors(each.text, text) for each, text in texts], float)
 

@@ -32,7 +32,15 @@ from headcount.corpora import (
 )
 from headcount.models import Loaded
 from headcount.tap import input_device
-from headcount.tasks.batch import Evaluation, TaskBatch, groups, pad_id, padded, text_inputs
+from headcount.tasks.batch import (
+    Evaluation,
+    TaskBatch,
+    groups,
+    pad_id,
+    padded,
+    text_inputs,
+    unwritten,
+)
 from headcount.tasks.metrics import IGNORED, WritingTask, bleu, chrf
 from headcount.tasks.options import MORE_TARGETS, TranslationMetric
 from headcount.tasks.task import Resampled
@@ -202,10 +210,7 @@ class Translation(WritingTask):
     def _counts(self, evaluation: Evaluation) -> Int[np.ndarray, "example statistic"]:
         """Counts of n-grams of every pair, as sacreBLEU's scores are made of."""
         if evaluation.outcome_N.dtype != object:
-            raise InputError(
-                f"Expected translations to compute {self.metric}, got an evaluation without any. "
-                "Use evaluate(model, task, texts=True) or task.with_texts(evaluation, model)."
-            )
+            raise unwritten("translations", self.metric)
         # As sacreBLEU's own tests of significance do; there is no public name for it
         hypotheses, references = list(evaluation.outcome_N), self.reference_streams
         return np.array(self.scorer._extract_corpus_statistics(hypotheses, references))

@@ -6,7 +6,6 @@ No configuration says it, so it is tried out: pixels are changed in one patch, a
 first attention layer show which token changed. Tokens before the first patch are special.
 """
 
-import warnings
 from collections.abc import Mapping, Sequence
 from inspect import signature
 from pathlib import Path
@@ -16,18 +15,15 @@ import torch
 from torch import Tensor
 from transformers import AutoImageProcessor, PreTrainedModel
 
-from headcount.core import Grid, InputError, ModelError, amount, reason
+from headcount.core import Grid, InputError, ModelError, amount
 from headcount.corpora import AnyEncoder, Corpus, ImageEncoder, SoundEncoder
 from headcount.models.loaded import Loaded
-from headcount.models.model_files import is_saved
+from headcount.models.model_files import warn_of_processor
 from headcount.models.picture_encoding import picture_encoder
 from headcount.models.sound_tower import TowerSpeech
 from headcount.models.speech import SpeechEncoder
 from headcount.tap import Anatomy, AttentionLayer, Block, Tap, evaluating, input_device
 from headcount.vocabulary import IMAGES, SOUND, TEXTS, Inputs
-
-PROCESSOR_CONFIGS = ("preprocessor_config.json", "processor_config.json")
-"""Files with the settings of an image processor."""
 
 
 def grid_of(model: PreTrainedModel, anatomy: Anatomy, height: int, width: int) -> Grid:
@@ -237,10 +233,5 @@ def processor_of(
     try:
         return AutoImageProcessor.from_pretrained(name, backend="pil", **options)
     except Exception as error:  # damaged files raise errors of many kinds
-        files = (f"{options['subfolder']}/{each}".removeprefix("/") for each in PROCESSOR_CONFIGS)
-        if any(is_saved(str(name), file) for file in files):
-            why = reason(error)
-            warnings.warn(
-                f"{name}: its image processor can't be read and is ignored: {why}", stacklevel=3
-            )
+        warn_of_processor(name, options, "image processor", error)
         return None

@@ -2,6 +2,8 @@
 
 import json
 import struct
+import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +78,21 @@ def is_saved(name: str, file: str) -> bool:
         return file_of(name, file) is not None
     except NotLookedUpError:
         return False
+
+
+PROCESSOR_CONFIGS = ("processor_config.json", "preprocessor_config.json")
+"""Files with the settings of a processor of images, or of images and texts."""
+
+
+def warn_of_processor(
+    name: str | Path, options: Mapping[str, Any], what: str, error: Exception
+) -> None:
+    """Warn that an existing processor can't be read, and why."""
+    files = (f"{options['subfolder']}/{each}".removeprefix("/") for each in PROCESSOR_CONFIGS)
+    if any(is_saved(str(name), file) for file in files):
+        warnings.warn(
+            f"{name}: its {what} can't be read and is ignored: {reason(error)}", stacklevel=4
+        )
 
 
 def code_of_others(name: str | Path, file: str) -> list[tuple[str, str]]:

@@ -4,7 +4,6 @@ The processor that works with Pillow is taken, as for images alone. One that als
 torchvision for them; where that is missing, the processor is put together without videos.
 """
 
-import warnings
 from collections.abc import Mapping
 from inspect import signature
 from pathlib import Path
@@ -20,14 +19,11 @@ from transformers import (
 )
 from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
 
-from headcount.core import ModelError, reason
+from headcount.core import ModelError
 from headcount.corpora import PictureEncoder
 from headcount.models.loaded import Loaded
-from headcount.models.model_files import is_saved
+from headcount.models.model_files import warn_of_processor
 from headcount.models.sound_tower import hears_beside_text
-
-PROCESSOR_CONFIGS = ("processor_config.json", "preprocessor_config.json")
-"""Files with the settings of a processor."""
 
 
 def reads_pictures(model: PreTrainedModel) -> bool:
@@ -93,12 +89,7 @@ def picture_processor(
         except ImportError:  # videos need torchvision
             found = _without_videos(name, options)
     except Exception as error:  # damaged files raise errors of many kinds
-        files = (f"{options['subfolder']}/{each}".removeprefix("/") for each in PROCESSOR_CONFIGS)
-        if any(is_saved(str(name), file) for file in files):
-            why = reason(error)
-            warnings.warn(
-                f"{name}: its processor can't be read and is ignored: {why}", stacklevel=3
-            )
+        warn_of_processor(name, options, "processor", error)
         return None
     return found if isinstance(found, ProcessorMixin) else None
 

@@ -12,7 +12,7 @@ from headcount.pages.map_view import fates, keepings
 from headcount.pages.names import SITE_TITLES, columns_of, known, measures
 from headcount.pages.part import CardPart, ProbeHead, Score, page_parts
 from headcount.pages.sentences import arrows, head_line, not_tested
-from headcount.pages.worth import effect_of, interval, ranked, scores_of, without
+from headcount.pages.worth import bracketed, effect_of, luck, ranked, scores_of, without
 from headcount.results import (
     Analysis,
     Relative,
@@ -272,10 +272,7 @@ def _worth(run: Analysis) -> dict[str, tuple[Score, ...]]:
         name, rows = words[score], ranked(run.rows, score)
         for place, row in enumerate(rows):
             effect = effect_of(row, score)
-            within = f" (95\u202f% {interval(effect)})" if math.isfinite(effect.low) else ""
-            p = numbers.probability(effect.p)
-            luck = f", corrected p {p}" if math.isfinite(effect.p) else ""
-            text = f"{name.show(effect.delta)}{within}{luck}"
+            text = f"{name.show(effect.delta)}{bracketed(effect)}{luck(effect)}"
             rank = numbers.rank(place, len(rows))
             scores[row.head].append(Score(name.label, name.about, text, rank))
     return {head: tuple(found) for head, found in scores.items()}

@@ -168,6 +168,11 @@ def only_second(found: Iterable[Leading | None]) -> list[tuple[TraitEntry, int]]
     return _counted(each.second for each in leads if each.second and each.second.key not in first)
 
 
+def most_telling(found: Iterable[Leading | None]) -> list[tuple[TraitEntry, int]]:
+    """Kinds with their numbers of heads: the most telling first, then the most frequent."""
+    return sorted(counted(found), key=lambda pair: (pair[0].role.starts, -pair[1]))
+
+
 def _counted(found: Iterable[TraitEntry]) -> list[tuple[TraitEntry, int]]:
     kinds = [*found]
     number = Counter(kind.key for kind in kinds)
@@ -202,7 +207,7 @@ def kinds_sentence(found: Iterable[Leading | None]) -> str:
     others the most frequent sink is named.
     """
     leads = [each for each in found if each is not None]
-    ranked = sorted(counted(leads), key=lambda pair: (pair[0].role.starts, -pair[1]))
+    ranked = most_telling(leads)
     sinks = [pair for pair in ranked if pair[0].role == ROLES["sink"]]
     others = [pair for pair in ranked if pair not in sinks]
     named = [*others[:MOST], *sinks[:1]]

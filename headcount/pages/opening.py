@@ -11,7 +11,7 @@ from typing import final
 
 from headcount import numbers
 from headcount.core import Block, amount, sorted_by
-from headcount.pages.kinds import Found, Leading, counted, leading
+from headcount.pages.kinds import Found, Leading, counted, leading, most_telling
 from headcount.pages.part import Given, page_parts
 from headcount.pages.sentences import (
     by_chance,
@@ -25,7 +25,7 @@ from headcount.pages.sentences import (
     texts_of,
     with_role,
 )
-from headcount.pages.worth import answer, effect_of, interval, matter_most, mattering, ranked
+from headcount.pages.worth import answer, bracketed, effect_of, matter_most, mattering, ranked
 from headcount.results import Analysis, TraitStrength, finding
 from headcount.vocabulary import ROLES, SOUND, VOITA, TraitEntry
 
@@ -49,16 +49,11 @@ def leaders(run: Analysis, found: Found) -> str:
         return headline_of(run, [*found.values()])
     roles = {head: each for head, each in leads.items() if each.verdict == "role"}
     chosen = roles or leads
-    kinds = [kind for kind, _ in _most_telling(chosen)]
+    kinds = [kind for kind, _ in most_telling(chosen.values())]
     named = "; ".join(_named(kind, chosen, bool(roles)) for kind in kinds[:KINDS])
     where, many = texts_of(run.record), with_role([*found.values()])
     many = f"In {where}, {first_lower(many)}" if where else many
     return f"{named}. {many}{_most_frequent(roles, kinds[:KINDS])}."
-
-
-def _most_telling(chosen: Found) -> list[tuple[TraitEntry, int]]:
-    """Kinds with their numbers of heads: the most telling first, then the most frequent."""
-    return sorted(counted(chosen.values()), key=lambda pair: (pair[0].role.starts, -pair[1]))
 
 
 def _named(kind: TraitEntry, chosen: dict[str, Leading], is_role: bool) -> str:
@@ -134,11 +129,10 @@ def _worth_most(run: Analysis, found: Found) -> Start | None:
     row = ranked(run.rows, "ablation_delta")[0]
     effect, leads = effect_of(row, "ablation_delta"), found[row.head]
     verb = "rises" if run.importance.rises else "drops"
-    within = f" (95\u202f% {interval(effect)})" if math.isfinite(effect.low) else ""
     does = f"; it {leads.short}" if leads else ""
     why = (
         f"is worth most: without it, {run.importance.quantity_words} {verb} by "
-        f"{numbers.effect(effect.delta)}{within}{does}"
+        f"{numbers.effect(effect.delta)}{bracketed(effect)}{does}"
     )
     return Start(row.head, leads.kind if leads else None, why)
 

@@ -155,8 +155,7 @@ def lede(importance: ImportanceRecord, rows: list[HeadRow], effects: list[Effect
 def _lost(head: str, best: Effect, importance: ImportanceRecord) -> str:
     """What is lost without a head, as a sentence without its full stop."""
     verb = "rises" if importance.rises else "drops"
-    within = f" (95\u202f% interval {interval(best)})" if math.isfinite(best.low) else ""
-    by = f"{numbers.effect(best.delta)}{_in_unit(importance)}{within}"
+    by = f"{numbers.effect(best.delta)}{_in_unit(importance)}{bracketed(best, ' interval')}"
     return f"Without {head}, {importance.quantity_words} {verb} by {by}"
 
 
@@ -235,14 +234,13 @@ def without(run: Analysis, row: HeadRow) -> str:
     if not math.isfinite(effect.delta):
         return ""
     up, down = ("rises", "drops") if run.importance.rises else ("drops", "rises")
-    within = f" (95\u202f% {interval(effect)})" if math.isfinite(effect.low) else ""
     noise = ""
     if math.isfinite(effect.p):
         p = numbers.probability(effect.p)
         noise = f"; {'beyond' if effect.p < SURE else 'within'} chance, corrected p {p}"
     by = numbers.effect(abs(effect.delta))
     verb = up if effect.delta >= 0 else down
-    return f"Without it, {run.importance.quantity_words} {verb} by {by}{within}{noise}."
+    return f"Without it, {run.importance.quantity_words} {verb} by {by}{bracketed(effect)}{noise}."
 
 
 def _effect_p(row: HeadRow) -> float:
@@ -261,9 +259,8 @@ def answer(run: Analysis) -> str:
     sentences = [*verdict(effects, importance)]
     best, what = effects[0], importance.quantity_words
     if best.delta > 0:
-        within = f" (95\u202f% {interval(best)})" if math.isfinite(best.low) else ""
         verb = "rises" if importance.rises else "drops"
-        by = f"{numbers.effect(best.delta)}{within}{beside_all(best, importance)}"
+        by = f"{numbers.effect(best.delta)}{bracketed(best)}{beside_all(best, importance)}"
         sentences.insert(0, f"Without {rows[0].head}, {what} {verb} by {by}.")
     return " ".join([*sentences, *filter(None, [site_sentence(importance)])])
 
@@ -308,12 +305,20 @@ def interval(effect: Effect) -> str:
     return f"{numbers.effect(effect.low)} to {numbers.effect(effect.high)}"
 
 
+def bracketed(effect: Effect, of: str = "") -> str:
+    """The interval in brackets, behind a blank and words; empty without one."""
+    return f" (95\u202f%{of} {interval(effect)})" if math.isfinite(effect.low) else ""
+
+
+def luck(effect: Effect) -> str:
+    """The corrected p behind a comma; empty without one."""
+    return f", corrected p {numbers.probability(effect.p)}" if math.isfinite(effect.p) else ""
+
+
 def said(effect: Effect) -> str:
     """An effect of a head with its interval and p, where it has them."""
     within = f", 95\u202f% {interval(effect)}" if math.isfinite(effect.low) else ""
-    p = numbers.probability(effect.p)
-    luck = f", corrected p {p}" if math.isfinite(effect.p) else ""
-    return f"{effect.head}: {numbers.effect(effect.delta)}{within}{luck}"
+    return f"{effect.head}: {numbers.effect(effect.delta)}{within}{luck(effect)}"
 
 
 def by_score(score: ColumnEntry, rows: list[HeadRow]) -> str:

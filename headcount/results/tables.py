@@ -9,7 +9,7 @@ from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Any, TypeVar, cast, final, get_args, get_origin
 
-from headcount.core import (InputError, parquet, reading, types_of)
+from headcount.core import InputError, parquet, reading, types_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -35,8 +35,6 @@ from headcount.analysis.profile_cells import (
 )
 from headcount.core import SITES, Grid, Heads, LayerId
 from headcount.measures import (
-    AFTER,
-    BEFORE,
     MEASURES,
     TRAITS,
     ClassWeights,
@@ -120,7 +118,6 @@ class _Layer:
         self, place: LayerId, totals: Totals, named: RelationNames, frame_ms: float | None
     ) -> None:
         self.place, self.totals, self.named = place, totals, named
-        self.is_causal = place.site == "decoder.self"
         self.keys = LookedAt.by(place.site, frame_ms)
 
     def _sums(self, measure: type[Sums]) -> Any:
@@ -226,7 +223,7 @@ class _Layer:
         at_offset_O = tests.offsets[1, r].double().numpy() / max(int(cases[1]), 1)
         # Two offsets can be nearly as frequent: the better one in the second half counts
         fixed = max(float(baseline[1]), float(at_offset_O[:-2].max()))
-        habit_HO = _word_habits(*tests.habit(r, d), direction, self.is_causal)
+        habit_HO = _word_habits(*tests.habit(r, d), direction)
         return Cells(
             ClusteredRates(gain.rate_H + baseline[1], gain.error_H, gain.units),
             chance=fixed,
@@ -235,14 +232,8 @@ class _Layer:
             first_null=float(baseline[0]),
             cases=int(cases[1]),
             paper_share=np.full(len(gains), np.nan) if paper is None else paper[r, :, d],
-            attainable=self._seen(tests, r, at_offset_O, direction) if self.is_causal else 1.0,
+            attainable=tests.seen_share(r, d),
         )
-
-    @staticmethod
-    def _seen(tests: RelationTests, r: int, at_offset_O: np.ndarray, direction: str) -> float:
-        """Share of the links of which a causal model sees some key."""
-        share, side = _seen_share(at_offset_O, direction)
-        return share - int(tests.further[1, r, side]) / max(int(tests.cases[1, r]), 1)
 
     def _accuracies(self) -> np.ndarray | None:
         """Accuracy on the whole corpus by relation, head and direction."""
@@ -286,26 +277,14 @@ def _position_nulls(looks: Looks, traits: Traits) -> np.ndarray:
     return ratio(found, traits.cases.numpy()[..., None])
 
 
-def _word_habits(looks: Tensor, words: Tensor, direction: str, is_causal: bool) -> np.ndarray:
+def _word_habits(looks: Tensor, words: Tensor, direction: str) -> np.ndarray:
     """How often each head looks at each offset head - dependent that exists: [head, offset]."""
-    is_column = direction == "head<-dependent"
     looks_HO, pairs_O = looks.double().numpy(), words.double().numpy()
-    # A column's far words are after the word in a causal model, a row's before it
-    before, after = pairs_O[-2], pairs_O[-1]
-    far = (after if is_column else before) if is_causal else before + after
     habit_HO = np.nan_to_num(ratio(looks_HO[:, :-1], pairs_O[:-2]))
     if direction == "head->dependent":
         habit_HO = habit_HO[:, ::-1]
-    far_H1 = looks_HO[:, -1:] / max(far, 1)
+    far_H1 = looks_HO[:, -1:] / max(pairs_O[-2:].sum(), 1)
     return np.concatenate([habit_HO, far_H1, far_H1], -1)
-
-
-def _seen_share(at_offset_O: np.ndarray, direction: str) -> tuple[float, int]:
-    """Share of arcs whose head is before the dependent, or after it, as a causal model sees."""
-    middle = (len(at_offset_O) - 2) // 2
-    if direction == "dependent->head":
-        return float(at_offset_O[:middle].sum() + at_offset_O[-2]), BEFORE
-    return float(at_offset_O[middle + 1 : -2].sum() + at_offset_O[-1]), AFTER
 
 
 def layers_of(heads: Heads) -> list[tuple[LayerId, int]]:

@@ -18,8 +18,6 @@ from .key_classes import TRAIT_CLASSES as TRAIT_CLASSES
 from .key_classes import Trait as Trait
 from .key_classes import entries_of as entries_of
 from .learned_sink import LearnedSink as LearnedSink
-from .links import AFTER as AFTER
-from .links import BEFORE as BEFORE
 from .looks import Looks as Looks
 from .norms import Norms as Norms
 from .patch_traits import PATCH_TRAITS as PATCH_TRAITS

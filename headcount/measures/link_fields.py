@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import final
 
 import torch
-from jaxtyping import Bool, Int, Int64
+from jaxtyping import Bool, Int64
 from torch import Tensor
 
-from headcount.corpora import Arcs, LinkFields
+from headcount.corpora import LinkFields
 from headcount.vocabulary import DIRECTIONS
 
 NUM_DIRECTIONS = len(DIRECTIONS)
@@ -130,24 +130,3 @@ class FieldLooks:
         bin_L, found = torch.cat(bins), head_H.new_zeros(shape)
         found.view(-1).index_add_(0, bin_L, torch.ones_like(bin_L))
         return found
-
-
-def field_words(arcs: Arcs, reach: int) -> Int[Tensor, "side offset"]:
-    """Number of queries, and of keys, with a word of the field at each offset; then pairs farther.
-
-    Two rows for each kind; the last two columns are pairs of words farther before and after.
-    """
-    found, fields = arcs.head_A.new_zeros(2 * arcs.num_narrowed, 2 * reach + 3), arcs.fields
-    if fields is None:
-        return found
-    size_F = (fields.word_FW >= 0).sum(1)
-    offset_O = torch.arange(-reach, reach + 1, device=size_F.device)
-    for side, (own_R, field_R) in enumerate(
-        ((fields.query_F, slice(None)), (fields.key_K, fields.field_K))
-    ):
-        size_R, kind_R = size_F[field_R], fields.kind_F[field_R]
-        place_RO = own_R[:, None] + offset_O
-        is_near_RO = (place_RO >= 0) & (place_RO < size_R[:, None]) & (offset_O != 0)
-        far_R2 = torch.stack([own_R - reach, size_R - 1 - own_R - reach], 1).clamp_min(0)
-        found.index_add_(0, 2 * kind_R + side, torch.cat([is_near_RO.long(), far_R2], 1))
-    return found

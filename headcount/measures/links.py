@@ -16,10 +16,6 @@ from torch import Tensor
 from headcount.measures.reductions import Sides
 from headcount.measures.units import counts
 
-BEFORE, AFTER = 1, 2
-"""Places in the counts of further arcs of those whose head stands before or after the dependent;
-those of all are the first."""
-
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -30,26 +26,21 @@ class Linked:
     """Link of each arc; None if every arc is a link of its own."""
     relation_L: Int[Tensor, " link"]
     """Relation of each link."""
-    further_A3: Bool[Tensor, "arc 3"]
-    """Whether a link has an earlier arc than this one: of any kind, of those whose head stands
-    before the dependent, and of those whose head stands after it."""
+    further_A: Bool[Tensor, " arc"]
+    """Whether a link has an earlier arc than this one."""
 
     @classmethod
     def of(cls, sides: Sides) -> "Linked":
         """The links of one batch."""
         arcs = sides.arcs
         assert arcs is not None
-        is_after_A = arcs.head_A > arcs.dependent_A
-        kinds_A3 = torch.stack([torch.ones_like(is_after_A), ~is_after_A, is_after_A], 1)
         if arcs.link_A is None:
-            return cls(None, arcs.relation_A, torch.zeros_like(kinds_A3))
+            return cls(None, arcs.relation_A, torch.zeros_like(arcs.is_baseline_A))
         num_links = int(arcs.link_A[-1]) + 1
         relation_L = arcs.relation_A.new_zeros(num_links)
         relation_L.scatter_(0, arcs.link_A, arcs.relation_A)
-        earlier_A3 = kinds_A3.long().cumsum(0) - kinds_A3.long()
-        first_A = torch.searchsorted(arcs.link_A, arcs.link_A)
-        has_earlier_A3 = earlier_A3 > earlier_A3[first_A]
-        return cls(arcs.link_A, relation_L, kinds_A3 & has_earlier_A3)
+        place_A = torch.arange(len(arcs.link_A), device=arcs.link_A.device)
+        return cls(arcs.link_A, relation_L, place_A > torch.searchsorted(arcs.link_A, arcs.link_A))
 
     def any(self, is_so_A: Bool[Tensor, "arc ..."]) -> Bool[Tensor, "link ..."]:
         """Whether it is so for one of the arcs of each link."""
@@ -64,7 +55,6 @@ class Linked:
         found = number_A.new_zeros(shape)
         return found.scatter_reduce(0, index_A, number_A, "amax", include_self=False)
 
-    def further(self, bin_A: Int[Tensor, " arc"], num_bins: int) -> Int[Tensor, "bin 3"]:
-        """Number of further arcs of links in each bin; see `further_A3`."""
-        kinds = (bin_A.where(each, num_bins) for each in self.further_A3.unbind(1))
-        return torch.stack([counts(each, num_bins + 1)[:num_bins] for each in kinds], 1)
+    def further(self, bin_A: Int[Tensor, " arc"], num_bins: int) -> Int[Tensor, " bin"]:
+        """Number of further arcs of links in each bin; see `further_A`."""
+        return counts(bin_A.where(self.further_A, num_bins), num_bins + 1)[:num_bins]

@@ -23,17 +23,18 @@ from torch import Tensor
 
 from headcount.corpora import NO_HALF, SECOND_HALF, Arcs
 from headcount.measures.arcs import REACH
-from headcount.measures.link_fields import NUM_DIRECTIONS, field_words
+from headcount.measures.link_fields import NUM_DIRECTIONS
 from headcount.measures.links import Linked
 from headcount.measures.looks import around, far
 from headcount.measures.reductions import Attention, Sides
 from headcount.measures.sums import Sums
 from headcount.measures.units import Groups, Moments, Slots, counts
+from headcount.measures.word_sight import WordSight, field_words
 from headcount.tap import Reduction
 
 WIDTH = 2 * REACH + 1
-FROM_HEAD, COLUMN = 1, 2
-"""Places of `head->dependent` and of `head<-dependent` in `DIRECTIONS`."""
+COLUMN = 2
+"""Place of `head<-dependent` in `DIRECTIONS`."""
 
 
 @final
@@ -55,11 +56,13 @@ class RelationTests(Sums):
     looks: Int[Tensor, "head side bin"]
     """Number of words that look most at the word at each offset, and farther away (the last): of
     rows and of columns, then in the fields of each kind of links by direction."""
-    words: Int[Tensor, "place offset"]
-    """Number of words that have a word at each offset; then, of pairs farther before and after: of
-    all words, then in the fields of each kind of links, of its queries and of its keys."""
-    further: Int[Tensor, "half relation kind"]
+    words: Int[Tensor, "side offset"]
+    """Number of words that have a word at each offset; then, of pairs farther before and after that
+    can look at each other: on the sides of `looks`."""
+    further: Int[Tensor, "half relation"]
     """Number of further keys of links that have several, see `links`."""
+    seen: Int[Tensor, "half relation 2"]
+    """Number of arcs of which the dependent sees the head, and the head the dependent."""
 
     @classmethod
     def applies(cls, attention: Attention) -> bool:
@@ -86,12 +89,13 @@ class RelationTests(Sums):
             attention.word_looks_HSO,
             shared.words,
             shared.further,
+            shared.seen,
         )
 
     @property
     def cases(self) -> Int[Tensor, "half relation"]:
         """Number of arcs or links of each relation in each half."""
-        return self.offsets.sum(-1) - self.further[..., 0]
+        return self.offsets.sum(-1) - self.further
 
     def habit(self, relation: int, direction: int) -> tuple[Tensor, Tensor]:
         """Where words look that may be an arc's, [head, bin], and how many could look there.
@@ -100,12 +104,15 @@ class RelationTests(Sums):
             relation: index of the relation.
             direction: index into `DIRECTIONS`.
         """
-        num_narrowed = (len(self.words) - 1) // 2
+        num_narrowed = (len(self.words) - 2) // NUM_DIRECTIONS
         kind = relation - (self.hits.shape[1] - num_narrowed)
-        if kind < 0:
-            return self.looks[:, int(direction == COLUMN)], self.words[0]
-        side, place = 2 + NUM_DIRECTIONS * kind + direction, 1 + 2 * kind + (direction == FROM_HEAD)
-        return self.looks[:, side], self.words[place]
+        side = int(direction == COLUMN) if kind < 0 else 2 + NUM_DIRECTIONS * kind + direction
+        return self.looks[:, side], self.words[side]
+
+    def seen_share(self, relation: int, direction: int) -> float:
+        """Share of the second half's arcs or links of which a word sees the other, or some key."""
+        seen = int(self.seen[1, relation, int(direction > 0)])
+        return seen / max(int(self.cases[1, relation]), 1)
 
     def moments_of(self, direction: int) -> Moments:
         """The moments of one direction, by relation and head."""
@@ -129,8 +136,9 @@ class _Arcs:
     """The links of one relation in one unit of the second half."""
     baseline: Int[Tensor, "half relation"]
     offsets: Int[Tensor, "half relation offset"]
-    words: Int[Tensor, "place offset"]
-    further: Int[Tensor, "half relation kind"]
+    words: Int[Tensor, "side offset"]
+    further: Int[Tensor, "half relation"]
+    seen: Int[Tensor, "half relation 2"]
 
 
 def _of(sides: Sides) -> _Arcs:
@@ -156,9 +164,20 @@ def _of(sides: Sides) -> _Arcs:
         Groups(slot_G, relation_G, size_G, num_relations),
         baseline.view(3, -1)[:2],
         _offsets(arcs, bin_A),
-        torch.cat([_words(sides)[None], field_words(arcs, REACH)]),
-        linked.further(bin_A, 3 * num_relations).view(3, num_relations, -1)[:2],
+        torch.cat([_words(sides), field_words(arcs, REACH, sides.once(WordSight.of))]),
+        linked.further(bin_A, 3 * num_relations).view(3, -1)[:2],
+        _seen(sides, arcs, bin_L),
     )
+
+
+def _seen(sides: Sides, arcs: Arcs, bin_L: Int[Tensor, " link"]) -> Int[Tensor, "half relation 2"]:
+    """Number of links of which a query sees some key, and some key the query."""
+    sight, linked = sides.once(WordSight.of), sides.once(Linked.of)
+    ends = arcs.dependent_A, arcs.head_A
+    sees_A2 = torch.stack([sight.sees(arcs.sentence_A, *each) for each in (ends, ends[::-1])], 1)
+    found = bin_L.new_zeros(3 * arcs.num_relations, 2)
+    found.index_add_(0, bin_L, linked.any(sees_A2).long())
+    return found.view(3, arcs.num_relations, 2)[:2]
 
 
 def _halves_of_links(sides: Sides, arcs: Arcs) -> tuple[Int[Tensor, " link"], Int[Tensor, " link"]]:
@@ -184,8 +203,12 @@ def _offsets(arcs: Arcs, half_A: Tensor) -> Int[Tensor, "half relation offset"]:
     return found.view(3, arcs.num_relations, WIDTH + 2)[:2]
 
 
-def _words(sides: Sides) -> Int[Tensor, " offset"]:
-    """Number of words with a word at each offset, and of pairs farther before and after."""
+def _words(sides: Sides) -> Int[Tensor, "side offset"]:
+    """Number of words with a word at each offset, and of pairs farther before and after, by side.
+
+    In a causal model a word looks at earlier ones, and its column is looked at from later ones.
+    Relations between any words are not known beside pictures, where a word may see later ones.
+    """
     word_BN = sides.keys.word_BN
     num_words = max(1, int(word_BN.max()) + 1)
     # Tokens without a word are in the first column
@@ -199,4 +222,8 @@ def _words(sides: Sides) -> Int[Tensor, " offset"]:
     near_O = near_BWO.sum((0, 1))
     near_O[REACH] = 0  # the word itself
     far_BW2 = far(is_word_BW, num_words, REACH, False) * is_query_BW[..., None]
-    return torch.cat([near_O, far_BW2.sum((0, 1))])
+    found_O = torch.cat([near_O, far_BW2.sum((0, 1))])
+    row_O, column_O = found_O.clone(), found_O.clone()
+    if sides.is_causal:
+        row_O[-1] = column_O[-2] = 0
+    return torch.stack([row_O, column_O])

@@ -55,7 +55,7 @@ class Syntactic(Sums):
     offset 0 is in the middle."""
     roots: Int[Tensor, ""]
     """Number of words without a head."""
-    further: Int[Tensor, "relation kind"]
+    further: Int[Tensor, " relation"]
     """Number of further keys of links that have several, see `links`."""
 
     @classmethod
@@ -89,7 +89,7 @@ class Syntactic(Sums):
     @property
     def cases(self) -> Int[Tensor, " relation"]:
         """Number of arcs or links of each relation."""
-        return self.offsets.sum(-1) - self.further[:, 0]
+        return self.offsets.sum(-1) - self.further
 
     def _rows(
         self, names: Sequence[str], directions: Iterable[str], roots: int = 0

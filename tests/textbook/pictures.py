@@ -3,9 +3,11 @@
 Reference: Kang et al. 2025, section 3, https://arxiv.org/abs/2503.06287
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+
+from headcount.corpora import Link
 
 KINDS = ("text", "picture")
 
@@ -93,3 +95,29 @@ class Seen:
                     self.chance[half, offset + self.reach] += 1 / len(can_look_at)
                 else:
                     self.far_pairs[half, int(offset > 0)] += 1
+
+
+def words_that_see(sees: Sequence[Sequence[bool]], word_of: Sequence[int]) -> set[tuple[int, int]]:
+    """The pairs of words of which a token of the one sees the first token of the other."""
+    found = set[tuple[int, int]]()
+    for query, word in enumerate(word_of):
+        for other in set(word_of):
+            if word >= 0 and other >= 0 and sees[query][word_of.index(other)]:
+                found.add((word, other))
+    return found
+
+
+def pairs_in_field(
+    link: Link, field: Sequence[int], sees: set[tuple[int, int]]
+) -> Iterator[tuple[str, int]]:
+    """The pairs that can look at each other, by direction, and their offsets in a link's field."""
+    for direction, owns in (
+        ("dependent->head", [link.query]),
+        ("head->dependent", link.keys),
+        ("head<-dependent", [link.query]),
+    ):
+        for own in owns:
+            for other in field:
+                pair = (other, own) if "<-" in direction else (own, other)
+                if own != other and pair in sees:
+                    yield direction, field.index(other) - field.index(own)

@@ -200,7 +200,7 @@ def shown(cell: Any, origin: str, is_sound: bool = False) -> Shown:
         digest = media_digest(Path(cell), what if is_sound else "image")
         return Shown(Path(cell), digest, is_sound=is_sound)
     except CorpusError as error:
-        return Shown(Path(cell), "", str(error))
+        return Shown(Path(cell), "", f"{origin}: {error}")
 
 
 def pictures_in(row: Mapping[Any, Any], names: Sequence[object]) -> list[object]:
@@ -268,21 +268,27 @@ def _items(cell: object) -> Sequence[Any]:
 
 
 def _place(cell: Any, origin: str, num_pictures: int) -> Place:
+    wrong, boxes, its = "", list[Box](), cell if isinstance(cell, Mapping) else {}
+    name, phrase, number = its.get("name", "place"), its.get("phrase"), its.get("picture", 0)
     try:
-        assert isinstance(cell, Mapping)
-        boxes = [_box(each) for each in _items_of_boxes(cell.get("boxes"))]
-        if cell.get("bbox") is not None:
-            left, top, width, height = map(float, cell["bbox"])
+        boxes = [_box(each) for each in _items_of_boxes(its.get("boxes"))]
+        if its.get("bbox") is not None:
+            left, top, width, height = map(float, its["bbox"])
             boxes.append(_box((left, top, left + width, top + height)))
-        name, phrase, number = cell.get("name", "place"), cell["phrase"], cell.get("picture", 0)
-        assert boxes and isinstance(phrase, str) and phrase.strip() and isinstance(name, str)
-        assert isinstance(number, int) and 0 <= number < num_pictures
-    except (AssertionError, KeyError, TypeError, ValueError) as error:
+    except (TypeError, ValueError):
+        wrong = "in which a box is not of four numbers, or ends before it begins"
+    if not isinstance(phrase, str) or not phrase.strip() or not isinstance(name, str):
+        wrong = "which has no phrase" if isinstance(name, str) else "whose name is no text"
+    elif not isinstance(number, int) or not 0 <= number < num_pictures:
+        count = amount(num_pictures, "picture")
+        wrong = f"which names picture {number!r}, but the row has {count}, counted from 0"
+    if wrong or not boxes or not isinstance(phrase, str):
         raise CorpusError(
             f"{origin}: expected links such as "
             '{"name": "subject", "phrase": "the dog", "boxes": [[LEFT, TOP, RIGHT, BOTTOM]]}, in '
-            f"pixels of one of {amount(num_pictures, 'picture')}, got {cell!r:.120}. Fix the line."
-        ) from error
+            f"pixels of the picture, got {cell!r:.120}, {wrong or 'which has no box'}. Fix the "
+            "line."
+        )
     return Place(name, phrase.strip(), tuple(boxes), number)
 
 

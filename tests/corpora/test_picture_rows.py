@@ -150,11 +150,20 @@ def test_bad_rows_are_refused_with_their_place(llava: Loaded, tmp_path: Path) ->
         (_with({"image": str(tmp_path / "cut.png")}), "row 1: .*got 10,000 x 6,000: .*smaller"),
         (_with({"image": str(tmp_path / "huge.png")}), "row 1: .*got 20,000 x 20,000: .*huge.png"),
         (_with(own, links=[box | {"boxes": [[2, 2, 21, 9]]}]), "row 1: .*inside .* 20 x 10 pixels"),
-        (_with(own, links=[box | {"boxes": [[9, 2, 2, 9]]}]), "row 1: expected links such as"),
-        (_with(own, links=[{"phrase": "the cat"}]), "row 1: expected links such as .*phrase"),
-        (_with(own, links=[{"boxes": [[2, 2, 9, 9]]}]), "row 1: expected links such as .* Fix"),
+        (
+            _with(own, links=[box | {"boxes": [[9, 2, 2, 9]]}]),
+            "row 1: expected links .* ends before it begins",
+        ),
+        (
+            _with(own, links=[{"phrase": "the cat"}]),
+            "row 1: expected links .*, which has no box. Fix",
+        ),
+        (
+            _with(own, links=[{"boxes": [[2, 2, 9, 9]]}]),
+            "row 1: expected links .*, which has no phrase. Fix",
+        ),
         (_with(own, links=[box | {"phrase": "the dog"}]), "row 1: expected the phrase of a box"),
-        (_with(own, links=[box | {"picture": 1}]), "row 1: expected links .* of one of 1 picture"),
+        (_with(own, links=[box | {"picture": 1}]), "row 1: .* names picture 1, but the row has 1"),
         (_with({"type": "video"}), "row 1: expected text alone, got a part of the type video"),
     ]
     for row, message in cases:

@@ -81,6 +81,4 @@ def test_baseline_points_the_other_way_from_the_head_and_prefers_the_nearest_off
 
 def _sums() -> Syntactic:
     offsets = torch.tensor([[0, 2, 0, 2, 3], [0, 0, 0, 0, 0], [1, 0, 0, 1, 0]])
-    return Syntactic(
-        torch.ones(3, 2, 3).double(), offsets, torch.tensor(4), torch.zeros(3).long()
-    )
+    return Syntactic(torch.ones(3, 2, 3).double(), offsets, torch.tensor(4), torch.zeros(3).long())

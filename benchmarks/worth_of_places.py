@@ -3,7 +3,8 @@
     python benchmarks/worth_of_places.py SHAPES
 
 takes the heads that find most places that captions name, and removes them together: how much the
-loss of answers rises, in nats a token, beside sets of as many random other heads. Intervals are of
+loss of answers rises, in nats a token, beside sets of as many random other heads. Then no head may
+look at the picture from the question's words, or from where the reply begins. Intervals are of
 2,000 bootstrap samples of questions.
 """
 
@@ -18,7 +19,8 @@ import torch
 import tyro
 
 import headcount
-from headcount.models import Loaded
+from headcount.models import Loaded, encoder_of
+from headcount.tap import Tap
 
 KINDS = ("color", "place", "count", "digit")
 RESAMPLES = 2000
@@ -37,6 +39,34 @@ def losses(loaded: Loaded, task: headcount.tasks.Task, without: Iterable[str]) -
     with headcount.gated(loaded.model, dict.fromkeys(without, 0.0), loaded.anatomy):
         found = headcount.tasks.score(loaded, task).evaluation
     return np.array(found.loss_N) / np.array(found.count_N)
+
+
+def blind_losses(loaded: Loaded, file: Path, limit: int | None) -> dict[str, np.ndarray]:
+    """Loss of each answer in nats a token, if no head looks at the picture from some tokens."""
+    corpus, found = headcount.Corpus(file, limit=limit), dict[str, list[float]]()
+    encoder: Any = encoder_of(loaded, corpus)
+    model, reply = loaded.model, loaded.tokenizer.convert_tokens_to_ids("<assistant>")
+    for pair in encoder.encode([*corpus]):
+        ids_1N, shown_N = torch.tensor([pair.source.ids]), torch.tensor(pair.source.is_picture)
+        place_N = torch.arange(len(shown_N))
+        begins, last = pair.source.ids.index(reply), int(place_N[shown_N].max())
+        said = [place for place, role in enumerate(pair.source.roles) if role == "assistant"]
+        inputs = encoder.arguments([pair.sentence], ids_1N, torch.ones_like(ids_1N).bool())
+        for name, is_blind_N in (
+            ("nobody", place_N < 0),
+            ("the question's words", (place_N > last) & (place_N < begins)),
+            ("where the reply begins", place_N >= begins),
+        ):
+            blocked_NN = is_blind_N[:, None] & shown_N
+            blocked = {
+                layer.layer_id: blocked_NN.expand(1, layer.num_heads, -1, -1)
+                for layer in loaded.anatomy.layers
+            }
+            with torch.no_grad(), Tap(model, loaded.anatomy, blocked=blocked):
+                log_NV = model(**inputs).logits[0].log_softmax(-1)
+            lost = [-log_NV[place - 1, pair.source.ids[place]].item() for place in said]
+            found.setdefault(name, []).append(sum(lost) / len(lost))
+    return {name: np.array(each) for name, each in found.items()}
 
 
 def interval(values_N: np.ndarray, seed: int = 0) -> str:
@@ -81,6 +111,10 @@ def main(
             f"others {interval(random_SN.mean(0))} ({each}); difference "
             f"{interval(without_N - random_SN.mean(0))}, {len(dense_N)} questions"
         )
+        blind = blind_losses(loaded, file, limit)
+        nobody_N = blind.pop("nobody")
+        for name, loss_N in blind.items():
+            print(f"{kind}: {interval(loss_N - nobody_N)} more if nobody looks from {name}")
 
 
 if __name__ == "__main__":

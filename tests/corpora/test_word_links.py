@@ -195,7 +195,7 @@ def test_a_batch_has_an_arc_for_each_key_and_knows_its_link() -> None:
     assert sorted(tuple(map(int, each)) for each in found) == sorted(ends)
     linked = Linked.of(Sides(batch.source, batch.source, arcs, False))
     assert len(linked.relation_L) == 6
-    later = linked.further_A3[:, 0]
+    later = linked.further_A
     assert int(later.sum()) == len(ends) - 6
     assert torch.equal(linked.any(~later), torch.ones(6, dtype=torch.bool))
     assert linked.largest(arcs.head_A - arcs.dependent_A).tolist().count(-1) == 3

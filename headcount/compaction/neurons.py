@@ -28,6 +28,7 @@ from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from headcount.compaction.layout import Cut
+from headcount.compaction.wiring import touched
 from headcount.core import InputError, LayerId, ModelError, Plan, amount
 from headcount.tap import Anatomy, Tap, block_of, evaluating, intercepted, run_tiny, tiny_inputs
 
@@ -191,14 +192,10 @@ def _owners(given: Tensor, behind: Mapping[str, Tensor]) -> dict[str, Tensor] | 
 
 def _touched(columns: Tensor, leaves: Sequence[Tensor]) -> list[Tensor]:
     """Rows of each leaf on which some columns depend."""
-    none = [torch.zeros(leaf.shape[-1], dtype=torch.bool) for leaf in leaves]
-    if columns.numel() == 0:
-        return none
-    found = torch.autograd.grad(columns.sum(), leaves, retain_graph=True, allow_unused=True)
-    return [
-        empty if each is None else (each != 0).flatten(0, -2).any(0).cpu()
-        for each, empty in zip(found, none, strict=True)
-    ]
+    found: Sequence[Tensor | None] = [None] * len(leaves)
+    if columns.numel():
+        found = torch.autograd.grad(columns.sum(), leaves, retain_graph=True, allow_unused=True)
+    return [*map(touched, found, leaves)]
 
 
 def kept_neurons(plan: Plan, layer: FeedForward) -> tuple[int, ...]:

@@ -191,7 +191,7 @@ def _needed(role_BHND: Tensor, outputs: dict[str, Tensor]) -> dict[str, Tensor]:
         )
         heads.append(
             [
-                _touched(gradient, *pair)
+                touched(gradient, *pair)
                 for gradient, *pair in zip(gradients, outputs.values(), strict=True)
             ]
         )
@@ -202,7 +202,8 @@ def _needed(role_BHND: Tensor, outputs: dict[str, Tensor]) -> dict[str, Tensor]:
     return {path: rows_HR for path, rows_HR in needed.items() if rows_HR.any()}
 
 
-def _touched(gradient: Tensor | None, output: Tensor) -> Tensor:
+def touched(gradient: Tensor | None, output: Tensor) -> Tensor:
+    """Which rows of the last axis something depends on, by its gradient; None is none."""
     if gradient is None:
         return torch.zeros(output.shape[-1], dtype=torch.bool)
     return (gradient != 0).flatten(0, -2).any(0).cpu()

@@ -140,7 +140,6 @@ from .options import check_options as check_options
 from .options import check_unicode as check_unicode
 from .options import check_value as check_value
 from .options import check_window as check_window
-from .options import default_of as default_of
 from .options import did_you_mean as did_you_mean
 from .options import drawn_card as drawn_card
 from .options import drawn_html as drawn_html

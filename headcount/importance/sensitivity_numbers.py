@@ -68,7 +68,6 @@ from headcount.tap import (
     examined,
     heard,
     input_device,
-    on_gradient,
 )
 from headcount.tasks import Task, TaskBatch, check_examples_fit
 
@@ -207,7 +206,7 @@ class _Reacting:
 
     def hear(self, layer: AttentionLayer, output_BQHD: Tensor) -> None:
         """Ask for the gradient of the heads' outputs."""
-        on_gradient(output_BQHD, partial(self._reduce, layer))
+        output_BQHD.register_hook(partial(self._reduce, layer))
 
     def _reduce(self, layer: AttentionLayer, slope_BQHD: Tensor) -> None:
         """Add |dL/dA| of a layer, once its outputs' gradient is known."""

@@ -226,11 +226,6 @@ class SkillChange:
     """Low end of the 95 % interval of the difference, over cases."""
     high: float
 
-    @property
-    def is_lost(self) -> bool:
-        """Whether less is right, beyond chance."""
-        return self.high < 0
-
 
 @final
 @dataclass(frozen=True)

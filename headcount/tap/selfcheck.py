@@ -39,12 +39,8 @@ _SOUND = ("heard no sound", "recordings", "sound")
 """What towers did not get when heads were looked for, in the words of the warning."""
 
 
-def check_finite(model: PreTrainedModel, anatomy: Anatomy, check: Check) -> None:
-    """Report which head and which parameter cause an output that is not finite.
-
-    Raises:
-        ModelError: always.
-    """
+def not_finite(model: PreTrainedModel, anatomy: Anatomy, check: Check) -> ModelError:
+    """The error for an output that is not finite, with the head and the parameter that cause it."""
     listener = _FirstBroken()
     with Tap(model, anatomy, listener):
         check.run()
@@ -58,7 +54,7 @@ def check_finite(model: PreTrainedModel, anatomy: Anatomy, check: Check) -> None
     if (name := next(broken, None)) is not None:
         causes.append(f"{name} is the first parameter")
     cause = " and ".join(causes) or "no head and no parameter has any"
-    raise ModelError(
+    return ModelError(
         f"Expected finite numbers, got NaN or infinity from {type(model).__name__} on a short "
         f"random batch: {cause}. Repair the checkpoint, or, if the parameters are finite, load "
         "the model in float32."
@@ -126,13 +122,13 @@ def examine(model: AnyModel, inputs: Mapping[str, Tensor] | None = None) -> Anat
         checks = checks_of(model, sample_runs(model, inputs))
         whole = next(iter(checks.values()))
         if whole.runs and not whole.is_finite:
-            check_finite(model, anatomy, whole)
+            raise not_finite(model, anatomy, whole)
         try:
             anatomy, bare, outputs = with_arithmetic(model, anatomy, checks)
         finally:
             for check in checks.values():  # the stock model may have run on others since
                 if not check.is_finite:
-                    check_finite(model, anatomy, check)
+                    raise not_finite(model, anatomy, check)
         _check_gates(model, anatomy, bare, outputs)
     if anatomy.unseen:
         warnings.warn(

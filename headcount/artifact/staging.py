@@ -32,7 +32,7 @@ from headcount.core import (
     write_json,
 )
 from headcount.models import plan_in
-from headcount.results import FinetuneRecord
+from headcount.results import EvaluationRecord, FinetuneRecord
 
 Format = Literal["onnx", "gguf", "torch-export"]
 """What a model can be exported to; also the name of the folder inside its own."""
@@ -56,7 +56,7 @@ WRITTEN = "written.json"
 """File that lists the files of a model's folder: only these are deleted with the model."""
 GRAPHS = ("onnx/model.onnx*", "onnx/model_int8.onnx", "onnx/encoder.onnx*", "onnx/decoder.onnx*")
 """Patterns of the graphs of `headcount export`."""
-LATER = (*GRAPHS, "report.html", "evaluation.json", "translations.txt", "speed.*")
+LATER = (*GRAPHS, "report.html", EvaluationRecord.FILE, *EvaluationRecord.TEXTS, "speed.*")
 """Patterns of files that later commands may add."""
 EARLIER = (
     *MODEL_FILES,

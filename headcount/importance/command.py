@@ -184,7 +184,7 @@ class Evaluate(TaskArguments, Measuring["models.Loaded", "tasks.Scored"]):
     RECORD = results.EvaluationRecord.FILE
 
     out: Path | None = None
-    """Folder for evaluation.json and, for a translation, translations.txt."""
+    """Folder for evaluation.json and what the model writes: translations.txt, transcripts.txt."""
 
     def check(self) -> None:
         """Check everything that needs no model."""

@@ -17,6 +17,7 @@ from headcount.core import (
     reading,
 )
 from headcount.results.curve import CURVE, Curve
+from headcount.results.evaluation import EvaluationRecord
 from headcount.results.importance import ImportanceRecord, read_head_table
 from headcount.results.profiles import PROFILE_COLUMNS, Profiles, Roles, TraitStrength, with_words
 from headcount.results.prune import PruneRecord
@@ -42,7 +43,7 @@ Res = TypeVar("Res", bound=Result[Any])
 EXAMPLES, TARGETS, CONFIRMATION = "examples.json", "targets.txt", "confirmation.md"
 SCORES = (
     *(ImportanceRecord.FILE, *ImportanceRecord.DOCUMENTS),
-    *("evaluation.json", "translations.txt"),
+    *(EvaluationRecord.FILE, *EvaluationRecord.TEXTS),
 )
 """Files of other commands: the importance of the heads and the scores of the model."""
 LISTS = ("roles", "tendencies")

@@ -23,6 +23,8 @@ class EvaluationRecord(Record):
 
     FILE = "evaluation.json"
     COMMAND = "headcount evaluate"
+    TEXTS = ("translations.txt", "transcripts.txt")
+    """Files of what a model writes, a line each."""
 
     num_examples: int
     """Number of examples."""

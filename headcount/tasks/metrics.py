@@ -231,6 +231,8 @@ class WritingTask(TokenTask, ABC):
     """A task that is scored by the texts that an encoder-decoder writes itself."""
 
     writes: ClassVar[bool] = True
+    texts_file: ClassVar[str]
+    """Name of the file that gets the texts, one of `EvaluationRecord.TEXTS`."""
 
     @abstractmethod
     def searches(self, max_tokens: int) -> Iterator[tuple[Int[np.ndarray, " example"], int]]:

@@ -26,6 +26,7 @@ from headcount.results import EvaluationRecord
 from headcount.statistics import rough_score
 from headcount.tap import AnyModel, evaluating, input_device, model_of
 from headcount.tasks.batch import Evaluation, TaskBatch
+from headcount.tasks.metrics import WritingTask
 from headcount.tasks.task import Task
 from headcount.tasks.translation import Translation
 
@@ -112,7 +113,7 @@ class Scored:
     """Loss and scores over all examples."""
 
     def write(self, folder: Path, arguments: Mapping[str, Any] | None = None) -> None:
-        """Write `evaluation.json` and, if the model writes texts, `translations.txt`.
+        """Write `evaluation.json` and, if the model writes texts, these, one a line.
 
         Args:
             folder: Folder to write into; it is created.
@@ -122,7 +123,7 @@ class Scored:
             InputError: If the folder is a file.
         """
         check_is_folder(folder)
-        texts = ["translations.txt"] if isinstance(self.task, Translation) else []
+        texts = [self.task.texts_file] if isinstance(self.task, WritingTask) else []
         for name in texts:
             lines = "".join(f"{text}\n" for text in self.evaluation.outcome_N)
             write_text(folder / name, lines)

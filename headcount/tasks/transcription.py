@@ -54,6 +54,7 @@ class Transcription(WritingTask):
     """
 
     name: ClassVar[str] = "transcription"
+    texts_file: ClassVar[str] = "transcripts.txt"
     by_example: ClassVar[tuple[str, ...]] = ("recordings", "_tokens", "_prompts", "_lasts")
     counts: ClassVar[str] = SECONDS
     metric = "wer"

@@ -90,6 +90,7 @@ class Translation(WritingTask):
     """
 
     name: ClassVar[str] = "translation"
+    texts_file: ClassVar[str] = "translations.txt"
     by_example: ClassVar[tuple[str, ...]] = ("references", "_sources", "_targets")
 
     def __init__(

@@ -22,8 +22,11 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 def test_heads_are_scored_and_pruned(whisper: Path, sound: Path, tmp_path: Path) -> None:
     task = ("--task", "transcription", "--data", sound)
-    status, output, errors = headcount("evaluate", whisper, *task)
+    scored = tmp_path / "scored"
+    status, output, errors = headcount("evaluate", whisper, *task, "--out", scored)
     assert status == 0, errors
+    written = (scored / "transcripts.txt").read_text(encoding="utf-8").splitlines()
+    assert len(written) == json.loads((scored / "evaluation.json").read_text())["examples"]
     assert "wer " in output and "|metric:wer|normalizer:basic|" in output
     out = tmp_path / "worth"
     status, _, errors = headcount("importance", whisper, *task, "--methods", "fisher", "--out", out)

@@ -115,7 +115,7 @@ from .locking import locked as locked
 from .locking import release as release
 from .locking import taking_over as taking_over
 from .memory import check_disk as check_disk
-from .memory import check_memory as check_memory
+from .memory import check_free_memory as check_free_memory
 from .memory import free_memory as free_memory
 from .memory import peak_memory as peak_memory
 from .memory import release_memory as release_memory

@@ -123,7 +123,7 @@ def check_disk(folder: Path, num_bytes: int, what: str, advice: str) -> None:
         )
 
 
-def check_memory(num_bytes: int, what: str) -> None:
+def check_free_memory(num_bytes: int, what: str) -> None:
     """Check that what is held in main memory fits, before any of it is there.
 
     Args:

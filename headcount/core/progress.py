@@ -20,7 +20,7 @@ from typing import Any, TypeVar, final
 
 from headcount.core.distributed import is_main_process
 from headcount.core.errors import ConsentError, InputError, LongRunWarning
-from headcount.core.memory import check_memory
+from headcount.core.memory import check_free_memory
 
 SECONDS = 0.2
 """Shortest time between two drawings of a bar."""
@@ -182,7 +182,7 @@ def paced(
     for unit in (rest := iter(units)):
         if is_first:
             size = len(pickle.dumps(unit, pickle.HIGHEST_PROTOCOL))
-            check_memory(size * total, f"{total:,} {what}")
+            check_free_memory(size * total, f"{total:,} {what}")
             is_first = False
         yield unit
         pace.step()

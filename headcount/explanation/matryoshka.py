@@ -22,7 +22,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headcount.core import LayerId, Progress, check_memory, paced
+from headcount.core import LayerId, Progress, check_free_memory, paced
 from headcount.explanation.changes import Outputs
 from headcount.explanation.circuit_rows import SIGNED
 from headcount.explanation.circuits import Ends, Ranked
@@ -60,7 +60,7 @@ def learn(
     gain = float(np.mean([end.whole_N[n] - end.nothing_N[n] for n in numbers]))
     mixed, total = Mixed(plan, options.learners), len(plan.units)
     largest = AT_ONCE * max(each.size for each in prompts)
-    check_memory(options.learners * (24 * total + largest), f"{options.learners:,} learners")
+    check_free_memory(options.learners * (24 * total + largest), f"{options.learners:,} learners")
     score_LH = torch.zeros(options.learners, total, dtype=torch.float64, requires_grad=True)
     adam = torch.optim.Adam([score_LH], lr=NESTED_RATE)
     model = plan.loaded.model

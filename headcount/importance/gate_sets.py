@@ -23,7 +23,7 @@ from headcount.core import (
     Heads,
     InputError,
     Plan,
-    check_memory,
+    check_free_memory,
     paced,
     silent_steps,
     spread,
@@ -171,7 +171,7 @@ class _Training:
         """
         updates, reward = self.options.updates, self.options.reward
         num = self.options.starts * len(self.anatomy.heads)
-        check_memory(num * 4, f"gates of {self.options.starts:,} starts")
+        check_free_memory(num * 4, f"gates of {self.options.starts:,} starts")
         generator = torch.Generator().manual_seed(_SEED)
         drawn_SH = torch.rand(
             (self.options.starts, len(self.anatomy.heads)), generator=generator

@@ -180,7 +180,7 @@ class ClassWeights(ClassSums):
         sides, is_query_BQ = attention.sides, attention.queries.is_token_BN
         return cls.made(
             attention.class_weights_BHQT.movedim(-1, 0),
-            sides.once(_counted(cls.classes, cls.of_content)),
+            sides.once(_Counting(cls.classes, cls.of_content)),
             sides.once(Slots.of),
             over_queries(attention.diagonals_BHQO, is_query_BQ),
             queries=is_query_BQ.sum(),
@@ -199,7 +199,7 @@ def classes_of(measure: type[Sums]) -> tuple[Trait, ...]:
 
 @final
 @dataclass(frozen=True)
-class _counted:
+class _Counting:
     """Counts the keys of some classes, by blocks; one that equals it has found the same."""
 
     classes: tuple[Trait, ...]

@@ -51,9 +51,9 @@ from headcount.models.spread import (
     whole_map,
 )
 from headcount.models.stated import (
+    attention_options,
     check_plausible,
     first_mismatch,
-    stock_attention,
     unknown_value,
     warn_of_dense_numbers,
 )
@@ -135,7 +135,7 @@ def _model(
 ) -> Any:
     """The model at a place, spread or split if that is asked for."""
     config = AutoConfig.from_pretrained(place, **options)
-    attention = stock_attention(config, options["trust_remote_code"])
+    attention = attention_options(config, options["trust_remote_code"])
     read = partial(_read, place, config, dtype, options)
     if places is not None:
         return read_spread(read, _checked_map(config, places, options), attention)

@@ -109,7 +109,7 @@ _STOCK_ATTENTION = (None, "eager", "sdpa")
 """Implementations of attention for which transformers never fetches code."""
 
 
-def stock_attention(config: PreTrainedConfig, trusted: bool) -> dict[str, None]:
+def attention_options(config: PreTrainedConfig, trusted: bool) -> dict[str, None]:
     """Options for transformers that keep it from fetching kernels that config.json names.
 
     Args:

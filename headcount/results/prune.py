@@ -167,21 +167,6 @@ class ChoiceRecord:
     """Number of open heads by coefficient tried; None if no coefficient was searched."""
     compared: Mapping[str, float] | None = None
     """Loss by candidate of `auto`, on examples that did not score heads; None for the others."""
-
-    @property
-    def method_used(self) -> str:
-        """The method that ranked the heads: of `auto`, the candidate with the lowest loss."""
-        return (
-            self.method
-            if not self.compared
-            else sorted_by(self.compared, self.compared.__getitem__)[0]
-        )
-
-    @property
-    def ranking(self) -> str:
-        """That method as given to `--method`."""
-        return self.method_used.removesuffix(SPARED)
-
     history: tuple[Mapping[str, Any], ...] | None = None
     """Log entries of a training with gates; None if the method trains nothing."""
     protected: tuple[str, ...] = omitted(())
@@ -190,6 +175,18 @@ class ChoiceRecord:
     def __post_init__(self) -> None:
         if not self.limit:
             raise ValueError("expected a budget, got none")
+
+    @property
+    def method_used(self) -> str:
+        """The method that ranked the heads: of `auto`, the candidate with the lowest loss."""
+        if not self.compared:
+            return self.method
+        return sorted_by(self.compared, self.compared.__getitem__)[0]
+
+    @property
+    def ranking(self) -> str:
+        """That method as given to `--method`."""
+        return self.method_used.removesuffix(SPARED)
 
 
 @final

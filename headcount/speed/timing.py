@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float
 from transformers import PreTrainedModel
 
-from headcount.core import check_memory, paced
+from headcount.core import check_free_memory, paced
 from headcount.models import processor, versions
 from headcount.speed.costs import Work
 from headcount.tap import AnyModel, evaluating, implementation_of, input_device, model_of
@@ -49,7 +49,7 @@ def in_turns(
         first = [timed(work, device) for work in works]
         again = [timed(work, device) for work in works]
         repeats = repeats_of(min(*first, *again), shortest)
-        check_memory(rounds * len(works) * 8, f"the times of {rounds:,} rounds")
+        check_free_memory(rounds * len(works) * 8, f"the times of {rounds:,} rounds")
         seconds_RW = np.zeros((rounds, len(works)))
         turns = zip(seconds_RW, islice(cycle(orders(len(works))), rounds), strict=True)
         for row_W, order in paced(turns, rounds, "rounds"):

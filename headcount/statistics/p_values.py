@@ -23,7 +23,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from headcount.core import check_memory, paced
+from headcount.core import check_free_memory, paced
 
 CHUNK = 2**21
 """Number of draws in memory at a time."""
@@ -80,7 +80,7 @@ def check_draws(num_samples: int, width: int = 1) -> None:
     Raises:
         InputError: If they do not.
     """
-    check_memory(num_samples * width * 8, f"{num_samples:,} draws")
+    check_free_memory(num_samples * width * 8, f"{num_samples:,} draws")
 
 
 ALPHA = 0.05

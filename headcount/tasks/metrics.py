@@ -77,6 +77,18 @@ def gold_numbers(table: Table, role: str, scale: Scale | None) -> Float[np.ndarr
     return np.array(numbers)
 
 
+def spearmans(
+    outcome_N: Float[np.ndarray, " example"], gold_N: Float[np.ndarray, " example"]
+) -> Resampled:
+    """Spearman's correlation as a function of the examples drawn.
+
+    It is NaN if the numbers, or the gold numbers, of a draw are all equal. Outcomes that differ by
+    rounding, as those of two pairs of one text do, share a rank.
+    """
+    level_N = np.where(np.isnan(outcome_N), np.nan, levels(outcome_N))
+    return lambda index_DS: rank_correlations(level_N[index_DS], gold_N[index_DS])
+
+
 IGNORED = -100
 """Label of a token that is not predicted."""
 
@@ -304,9 +316,6 @@ class RankedTask(ResampledTask, ABC):
     def resampled(self, evaluation: Evaluation) -> Resampled:
         """The score as a function of the examples drawn: Pearson's correlation of their ranks.
 
-        NaN if the numbers, or the gold numbers drawn, are all equal. Outcomes that differ by
-        rounding, as those of two pairs of one text do, share a rank.
+        NaN if the numbers, or the gold numbers drawn, are all equal.
         """
-        outcome_N = evaluation.outcome_N
-        level_N = np.where(np.isnan(outcome_N), np.nan, levels(outcome_N))
-        return lambda index_DS: rank_correlations(level_N[index_DS], self.gold_N[index_DS])
+        return spearmans(evaluation.outcome_N, self.gold_N)

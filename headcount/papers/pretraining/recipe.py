@@ -18,7 +18,7 @@ from headcount.core import (
     Seed,
     amount,
     at_least,
-    check_memory,
+    check_free_memory,
     check_options,
     name_of,
 )
@@ -96,11 +96,11 @@ class ModelRecipe(Optimization):
             InputError: if they do not.
         """
         if not has_pieces:
-            check_memory(PIECE_BYTES * self.pieces, f"learning {self.pieces:,} pieces")
+            check_free_memory(PIECE_BYTES * self.pieces, f"learning {self.pieces:,} pieces")
         layer = 4 * self.width**2 + 2 * self.width * self.feed_forward
         pieces = 0 if has_pieces else self.pieces
         weights = self.layers * layer + self.width * (pieces + self.max_length)
-        check_memory(4 * weights, "the weights of this recipe in float32")
+        check_free_memory(4 * weights, "the weights of this recipe in float32")
 
 
 PIECE_BYTES = 71

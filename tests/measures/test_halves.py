@@ -129,7 +129,7 @@ def test_a_causal_query_in_the_only_segment_that_it_sees_is_no_case():
     sides = Sides(read, read, None, is_causal=True)
     together, alone = (
         traits._Cases.of(sides).counted.sums,
-        class_weights._counted(CLASSES)(sides).sums,
+        class_weights._Counting(CLASSES)(sides).sums,
     )
     for name, each in vars(alone).items():
         ours = getattr(together, name)

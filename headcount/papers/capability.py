@@ -45,4 +45,5 @@ REPRODUCE = Capability(
     sentence="Print a paper's tables and figures beside our numbers.",
     docs="reproduce",
     command="headcount.papers.reproduce_command:Reproduce",
+    files=("clark2019.md", "coenen2019.md", "hewitt2019.md", "michel2019.md", "voita2019.md"),
 )

@@ -73,10 +73,7 @@ class Analysis(Result[RunRecord]):
     Its tables are what the files hold; `rows`, `traits` and the like are the same as typed rows.
     """
 
-    DOCUMENTS = (
-        *(EXAMPLES, TARGETS, "report.html", CONFIRMATION),
-        *("clark2019.md", "coenen2019.md", "hewitt2019.md", "michel2019.md", "voita2019.md"),
-    )
+    DOCUMENTS = (EXAMPLES, TARGETS, "report.html", CONFIRMATION)
 
     record: RunRecord
     """Contents of run.json: signature, counts, warnings, timings."""
@@ -298,7 +295,8 @@ def beside_files() -> tuple[str, ...]:
 
 def our_files() -> tuple[str, ...]:
     """All files that a run may leave besides folders, the copies of its tables as CSV included."""
-    files = (*Analysis.files(), *SCORES, *beside_files())
+    others = (name for each in capabilities() for name in each.files)
+    files = (*Analysis.files(), *SCORES, *beside_files(), *others)
     return (*files, *(csv_name(name) for name in files if name.endswith(".parquet")))
 
 

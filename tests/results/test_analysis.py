@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from headcount.core import Heads, HeadTable, InputError, ResumePolicy
+from headcount.core import Heads, HeadTable, InputError, ResumePolicy, capabilities
 from headcount.results import ABOUT, PROFILE_COLUMNS, Analysis, Counts, RunRecord, claim, start_over
 from headcount.results.analysis import beside_files, our_files
 
@@ -37,6 +37,11 @@ def with_importance(folder: Path) -> Path:
     HeadTable(frame).write(folder / "heads.parquet")
     (folder / "importance.json").write_text("{}")
     return folder
+
+
+def test_files_that_manifests_name_are_ours():
+    named = {name for each in capabilities() for name in each.files}
+    assert "clark2019.md" in named and named <= {*our_files()}
 
 
 def test_importance_is_one_of_our_files(tmp_path: Path):

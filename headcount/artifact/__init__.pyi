@@ -1,5 +1,4 @@
 from .card import head_card as head_card
-from .card import skill_sentence as skill_sentence
 from .comparing import certificate_corpus as certificate_corpus
 from .exporting import FILE as FILE
 from .exporting import FOLDER as FOLDER

@@ -28,9 +28,7 @@ from headcount.results import (
     ControlChange,
     DataSetChange,
     PruneRecord,
-    SkillChange,
     SliceChange,
-    SpeedCase,
 )
 from headcount.vocabulary import SKILLS
 
@@ -379,16 +377,6 @@ def _skills(record: PruneRecord) -> Iterator[Block]:
     yield Table.of(headers, rows)
 
 
-def skill_sentence(change: SkillChange) -> str:
-    """What became of a skill, in a line."""
-    before, after = map(numbers.percent, (change.before, change.after))
-    low, high = map(numbers.points, (change.low, change.high))
-    return (
-        f"Skill {SKILLS[change.skill].label}: {before} → {after} right ({low} to {high} points, "
-        f"{amount(change.cases, 'case')})"
-    )
-
-
 def _speed(record: PruneRecord) -> Iterator[Block]:
     yield Heading("Speed")
     if record.ceiling is not None:
@@ -404,7 +392,7 @@ def _speed(record: PruneRecord) -> Iterator[Block]:
         return
     rows = [
         [
-            f"{each.mode}, batch {each.batch}, {_tokens(each)}",
+            f"{each.mode}, batch {each.batch}, {each.tokens}",
             f"{each.speedup.value:.2f} ({each.speedup.low:.2f} to {each.speedup.high:.2f})",
             f"{each.ceiling:.2f}",
         ]
@@ -413,9 +401,3 @@ def _speed(record: PruneRecord) -> Iterator[Block]:
     headers = ("case", "speedup, 95 % interval", "ceiling by FLOPs")
     yield Table.of(headers, rows)
     yield from map(Warned, record.speed.warnings)
-
-
-def _tokens(case: SpeedCase) -> str:
-    if not case.new_tokens:
-        return amount(case.length, "token")
-    return f"{case.length} + {amount(case.new_tokens, 'token')}"

@@ -236,7 +236,7 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
         for word, text in artifact.verdict_lines(found):
             console.print(f"{word}: {text}")
         for each in found.skills:
-            console.print(artifact.skill_sentence(each))
+            console.print(each.sentence)
         console.print(f"Load it: {artifact.loading(found)}")
         told = () if pipeline.control else (artifact.judged_on(found),)
         for name, change in found.data_sets.items():

@@ -117,6 +117,13 @@ class SpeedCase:
     ceiling: float
     """Largest speedup if time is proportional to FLOPs."""
 
+    @property
+    def tokens(self) -> str:
+        """How many tokens are read, and written if some are."""
+        if not self.new_tokens:
+            return amount(self.length, "token")
+        return f"{self.length} + {amount(self.new_tokens, 'token')}"
+
 
 @final
 @dataclass(frozen=True)

@@ -11,11 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, final
 
+from headcount import numbers
 from headcount.core import amount, brief_repr, omitted, sorted_by, stored
 from headcount.results.certificate import Comparison
 from headcount.results.costs import CacheRecord, CeilingRecord, SizeRecord, SpeedRecord
 from headcount.results.evaluation import DATA_SETS, ControlChange, DataSetChange
 from headcount.results.store import Record
+from headcount.vocabulary import SKILLS
 
 
 @final
@@ -222,6 +224,16 @@ class SkillChange:
     low: float
     """Low end of the 95 % interval of the difference, over cases."""
     high: float
+
+    @property
+    def sentence(self) -> str:
+        """What became of the skill."""
+        before, after = map(numbers.percent, (self.before, self.after))
+        low, high = map(numbers.points, (self.low, self.high))
+        return (
+            f"Skill {SKILLS[self.skill].label}: {before} → {after} right ({low} to {high} points, "
+            f"{amount(self.cases, 'case')})"
+        )
 
 
 @final

@@ -153,7 +153,6 @@ def test_heads_are_protected_by_a_skill() -> None:
 
 
 def test_the_card_says_what_was_lost() -> None:
-    from headcount.artifact import skill_sentence
     from headcount.artifact.card import head_card
 
     lost = SkillChange("function_vector", 20, 0.8, 0.35, -0.6, -0.3)
@@ -164,4 +163,4 @@ def test_the_card_says_what_was_lost() -> None:
     assert "## Skills" in text
     assert "| function vector | 80 % | 35 % | −45 (−60 to −30) | 20 |" in text
     said = "Skill function vector: 80\u202f% → 35\u202f% right (−60 to −30 points, 20 cases)"
-    assert skill_sentence(lost) == said
+    assert lost.sentence == said

@@ -392,7 +392,7 @@ def _speed(record: PruneRecord) -> Iterator[Block]:
         return
     rows = [
         [
-            f"{each.mode}, batch {each.batch}, {each.tokens}",
+            f"{each.mode}, batch {each.batch}, {each.size}",
             f"{each.speedup.value:.2f} ({each.speedup.low:.2f} to {each.speedup.high:.2f})",
             f"{each.ceiling:.2f}",
         ]

@@ -25,6 +25,7 @@ from .costs import SpeedCase as SpeedCase
 from .costs import SpeedRecord as SpeedRecord
 from .costs import Speedup as Speedup
 from .costs import cache_rows as cache_rows
+from .costs import size_of_case as size_of_case
 from .curve import ALL as ALL
 from .curve import CURVE as CURVE
 from .curve import RANDOM as RANDOM

@@ -118,11 +118,16 @@ class SpeedCase:
     """Largest speedup if time is proportional to FLOPs."""
 
     @property
-    def tokens(self) -> str:
-        """How many tokens are read, and written if some are."""
-        if not self.new_tokens:
-            return amount(self.length, "token")
-        return f"{self.length} + {amount(self.new_tokens, 'token')}"
+    def size(self) -> str:
+        """Length in words, with the tokens to generate."""
+        return size_of_case(self.length, self.new_tokens)
+
+
+def size_of_case(length: int, new_tokens: int) -> str:
+    """Length of a timed case in words, with the tokens to generate."""
+    if not new_tokens:
+        return amount(length, "token")
+    return f"{length} + {amount(new_tokens, 'token')}"
 
 
 @final

@@ -28,6 +28,7 @@ from headcount.core import InputError, Plan, Progress, amount, silent, size_in_w
 from headcount.corpora import Corpus
 from headcount.models import Loaded, as_loaded, attention_bytes, free_for, states_bytes
 from headcount.numbers import minus, percent
+from headcount.results import size_of_case
 from headcount.speed.costs import Size, Work, flops, peak_bytes
 from headcount.speed.flop_ceiling import ModelFlops, model_flops
 from headcount.speed.inputs import MODES, TokenRows, check_fits, fitting
@@ -55,9 +56,7 @@ class Case:
     @property
     def size(self) -> str:
         """Length in words, with the tokens to generate."""
-        if not self.new_tokens:
-            return amount(self.length, "token")
-        return f"{self.length} + {amount(self.new_tokens, 'token')}"
+        return size_of_case(self.length, self.new_tokens)
 
     @property
     def counted_tokens(self) -> int:

@@ -34,13 +34,7 @@ from typing import Any, Generic, TypeVar, final
 from headcount.core.errors import InputError
 from headcount.core.guarding import OURS, REPAIR, Origin, PluginError, PluginWarning
 from headcount.core.options import check_known
-from headcount.core.plugins import (
-    entries,
-    load_plugins,
-    loaded_entry,
-    origin_of,
-    origin_of_module,
-)
+from headcount.core.plugins import entries, load_plugins, loaded_entry, origin_of, origin_of_module
 
 Thing = TypeVar("Thing")
 

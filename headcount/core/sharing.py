@@ -14,14 +14,7 @@ from glob import escape
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar, final, runtime_checkable
 
-from headcount.core.distributed import (
-    is_alone,
-    own_unit,
-    taken,
-    told_by,
-    told_by_all,
-    told_once,
-)
+from headcount.core.distributed import is_alone, own_unit, taken, told_by, told_by_all, told_once
 from headcount.core.errors import InputError, OtherRunError
 from headcount.core.files import START_AGAIN
 from headcount.core.progress import Steps, paced

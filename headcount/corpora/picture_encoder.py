@@ -33,13 +33,7 @@ from headcount.corpora.labelled_tokens import LabelledTokens, label_beside
 from headcount.corpora.layout import WORD
 from headcount.corpora.mentions import head_without_parse
 from headcount.corpora.messages import check_media, media_parts
-from headcount.corpora.picture_regions import (
-    flat,
-    inside,
-    map_of,
-    regions_in_lines,
-    regions_of,
-)
+from headcount.corpora.picture_regions import flat, inside, map_of, regions_in_lines, regions_of
 from headcount.corpora.sentence import NO_WORD, Box, Encoded, Link, Place, Sentence
 from headcount.vocabulary import TEXTS
 

@@ -32,13 +32,7 @@ from headcount.core import Head, LayerId, UnsuitedError, added
 from headcount.explanation.runs import Row, last_logits
 from headcount.importance import Lrp
 from headcount.models import Loaded
-from headcount.tap import (
-    AttentionLayer,
-    StateId,
-    block_of,
-    heard,
-    intercepted,
-)
+from headcount.tap import AttentionLayer, StateId, block_of, heard, intercepted
 
 EMBEDDINGS, ATTENTION_BIASES, BIASES = "embeddings", "attention biases", "biases"
 """Parts of a logit besides heads and the MLP of each block."""

@@ -9,14 +9,7 @@ from typing import Annotated
 import tyro
 
 from headcount import explanation, importance, models
-from headcount.commands import (
-    BesideCommand,
-    CorpusArguments,
-    Flat,
-    Report,
-    given,
-    print_lines,
-)
+from headcount.commands import BesideCommand, CorpusArguments, Flat, Report, given, print_lines
 from headcount.core import Document, Head, InputError, is_alone
 from headcount.corpora import Corpus, ReadAs, named_columns
 from headcount.explanation.effects import EFFECTS

@@ -40,14 +40,7 @@ from headcount.explanation.runs import Case, Row, rows_at_once
 from headcount.explanation.searching import Search, ordered, with_circuits
 from headcount.explanation.singles import Singles
 from headcount.explanation.together import with_joint
-from headcount.models import (
-    Loaded,
-    as_loaded,
-    check_has_heads,
-    check_memory,
-    signature,
-    unchanged,
-)
+from headcount.models import Loaded, as_loaded, check_has_heads, check_memory, signature, unchanged
 
 WRITTEN = 5
 """Number of tokens that a head promotes, and that it demotes, which are kept."""

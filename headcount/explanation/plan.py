@@ -8,13 +8,7 @@ from typing import TypeVar, final
 from headcount.core import Head, InputError, Progress, spread
 from headcount.explanation.blocks import Blocks
 from headcount.explanation.changes import Outputs
-from headcount.explanation.effects import (
-    EFFECTS,
-    Effect,
-    Estimate,
-    Gradient,
-    Replacement,
-)
+from headcount.explanation.effects import EFFECTS, Effect, Estimate, Gradient, Replacement
 from headcount.explanation.mlps import units_of
 from headcount.explanation.options import ExplainOptions
 from headcount.explanation.prompt_runs import PromptRuns, mean_outputs

@@ -20,12 +20,7 @@ from math import isnan
 from pathlib import Path
 from typing import Any, final
 
-from headcount.core import (
-    DATA,
-    InputError,
-    check_unicode,
-    shortened,
-)
+from headcount.core import DATA, InputError, check_unicode, shortened
 from headcount.corpora import (
     Chat,
     Columns,

@@ -33,12 +33,7 @@ from jaxtyping import Bool, Float, Float64
 from torch import Tensor, nn
 
 from headcount.core import Head, LayerId, UnsuitedError
-from headcount.explanation.attribution import (
-    ATTENTION_BIASES,
-    BIASES,
-    EMBEDDINGS,
-    Hearing,
-)
+from headcount.explanation.attribution import ATTENTION_BIASES, BIASES, EMBEDDINGS, Hearing
 from headcount.explanation.runs import Row, last_logits
 from headcount.importance import Lrp
 from headcount.models import Loaded

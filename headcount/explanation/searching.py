@@ -16,13 +16,7 @@ from jaxtyping import Float, Int
 
 from headcount.core import Head, InputError, Progress, amount, paced
 from headcount.explanation.circuit_rows import ORDERS, SIGNED, KeptRow, Order, StableRow
-from headcount.explanation.circuits import (
-    Ends,
-    Others,
-    Ranked,
-    areas_of,
-    curves_of,
-)
+from headcount.explanation.circuits import Ends, Others, Ranked, areas_of, curves_of
 from headcount.explanation.matryoshka import learned
 from headcount.explanation.options import ExplainOptions
 from headcount.explanation.prompt_runs import PromptRuns

@@ -45,7 +45,8 @@ def blind_losses(loaded: Loaded, file: Path, limit: int | None) -> dict[str, np.
     """Loss of each answer in nats a token, if no head looks at the picture from some tokens."""
     corpus, found = headcount.Corpus(file, limit=limit), dict[str, list[float]]()
     encoder: Any = encoder_of(loaded, corpus)
-    model, reply = loaded.model, loaded.tokenizer.convert_tokens_to_ids("<assistant>")
+    model, tokenizer = loaded.model, encoder.tokenizer
+    reply = tokenizer.convert_tokens_to_ids("<assistant>")
     for pair in encoder.encode([*corpus]):
         ids_1N, shown_N = torch.tensor([pair.source.ids]), torch.tensor(pair.source.is_picture)
         place_N = torch.arange(len(shown_N))

@@ -17,9 +17,8 @@ from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
 
 from headcount.core import InputError, amount, check_is_no_pipe
 from headcount.models.compact_checkpoint import auto_classes
+from headcount.models.model_files import Place
 
-OPTION = "gguf_file"
-"""Name of transformers' argument for the file."""
 _PART = re.compile(r"-\d{5}-of-\d{5}\.gguf$")
 _OTHERS = ("*.safetensors", "*.bin", "*.pt", "*.h5", "*.msgpack")
 
@@ -73,21 +72,20 @@ def unpacked(config: PreTrainedConfig) -> dict[str, PreTrainedConfig]:
     return {"config": plain}
 
 
-def read_gguf(folder: Path, config: PreTrainedConfig, dtype: str, options: Any) -> PreTrainedModel:
+def read_gguf(place: Place, config: PreTrainedConfig, dtype: str) -> PreTrainedModel:
     """Read a GGUF file as a plain model: a causal language model, or whatever its type is.
 
     Args:
-        folder: Folder of the file.
+        place: Folder and name of the file.
         config: Configuration that transformers made from the file.
         dtype: Number format of the weights.
-        options: Arguments of transformers' `from_pretrained`, with the file's name.
     """
     known = auto_classes(type(config))
     names = ("AutoModelForCausalLM", "AutoModelForSeq2SeqLM")
     kind: Any = next((known[name] for name in names if name in known), AutoModel)
     unpacking = getattr(transformers, "GgufConfig", None)  # from transformers 5.23 on
     more = {} if unpacking is None else {"quantization_config": unpacking(dequantize=True)}
-    packed = kind.from_pretrained(folder, config=config, dtype=dtype, **more, **options)
+    packed = place.read(kind, config=config, dtype=dtype, **more)
     plain_config = copy.deepcopy(packed.config)
     vars(plain_config).pop("quantization_config", None)
     plain_config.architectures = [type(packed).__name__]

@@ -6,9 +6,8 @@ No configuration says it, so it is tried out: pixels are changed in one patch, a
 first attention layer show which token changed. Tokens before the first patch are special.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from inspect import signature
-from pathlib import Path
 from typing import Any, final
 
 import torch
@@ -18,7 +17,7 @@ from transformers import AutoImageProcessor, PreTrainedModel
 from headcount.core import Grid, InputError, ModelError, amount
 from headcount.corpora import AnyEncoder, Corpus, ImageEncoder, SoundEncoder
 from headcount.models.loaded import Loaded
-from headcount.models.model_files import warn_of_processor
+from headcount.models.model_files import Place, warn_of_processor
 from headcount.models.picture_encoding import picture_encoder
 from headcount.models.sound_tower import TowerSpeech
 from headcount.models.speech import SpeechEncoder
@@ -220,9 +219,7 @@ def image_encoder(loaded: Loaded) -> ImageEncoder:
     return ImageEncoder(loaded.image_processor, grid, channels, model.dtype)
 
 
-def processor_of(
-    model: PreTrainedModel, name: str | Path, options: Mapping[str, Any]
-) -> Any | None:
+def processor_of(model: PreTrainedModel, place: Place) -> Any | None:
     """The image processor beside a model of pixels; None for other models, and where none is saved.
 
     The one that works with Pillow is taken: another one, made for torchvision, resizes a little
@@ -231,7 +228,7 @@ def processor_of(
     if inputs_of(model) is not IMAGES:
         return None
     try:
-        return AutoImageProcessor.from_pretrained(name, backend="pil", **options)
+        return place.read(AutoImageProcessor, backend="pil")
     except Exception as error:  # damaged files raise errors of many kinds
-        warn_of_processor(name, options, "image processor", error)
+        warn_of_processor(place, "image processor", error)
         return None

@@ -4,6 +4,7 @@ import copy
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,17 +25,16 @@ from headcount.models.compact_checkpoint import (
     others,
 )
 from headcount.models.encoder_lm import EncoderConfig, EncoderForCausalLM, EncoderForMaskedLM
-from headcount.models.gguf_file import OPTION as GGUF
 from headcount.models.gguf_file import gguf_of, read_gguf, unpacked
 from headcount.models.image_encoding import processor_of
 from headcount.models.loaded import Loaded
 from headcount.models.model_files import (
     NotLookedUpError,
+    Place,
     check_files,
     check_is_name,
     check_is_no_adapter,
     code_of_others,
-    is_saved,
     missing_code,
     place_of,
 )
@@ -101,58 +101,50 @@ def load(
     check_is_name(name)
     places = AUTO if device == AUTO and device_map is None else device_map
     where = None if places is not None or is_split(device) else _device(device)
-    place, file = _place(name)
+    place = _place(name, trust_remote_code)
     AutoConfig.register(EncoderConfig.model_type, EncoderConfig, exist_ok=True)
-    options: dict[str, Any] = {"subfolder": "", "trust_remote_code": trust_remote_code} | file
     try:
-        if not file:
-            options["subfolder"] = _checked(place)
-        model = _model(place, device, places, dtype, options)
+        if place.gguf is None:
+            place = replace(place, subfolder=_checked(place.name))
+        model = _model(place, device, places, dtype)
     except InputError as error:
         raise ModelError(f"{str(name)!r} can't be loaded: {error}") from error
     except torch.OutOfMemoryError:
         raise
     except Exception as error:  # damaged files may raise anything in the libraries that read them
-        raise ModelError(_why_not(str(name), place, error, options)) from error
-    tokenizer = _tokenizer(place, options)
+        raise ModelError(_why_not(str(name), place, error)) from error
+    tokenizer = _tokenizer(place)
     if languages is not None and tokenizer is not None:
         set_languages(tokenizer, languages)
-    image_processor = processor_of(model, place, options)
-    processor = picture_processor(model, place, options) or sound_processor(model, place, options)
+    image_processor = processor_of(model, place)
+    processor = picture_processor(model, place) or sound_processor(model, place)
     model = model.eval() if where is None else model.eval().to(where)  # type: ignore[arg-type]
-    source = None if where is None else _source(model, place, options)
+    source = None if where is None else _source(model, place)
     return Loaded(
         model, tokenizer, str(name), inputs, image_processor, processor, source=source, check=check
     )
 
 
-def _model(
-    place: str | Path,
-    device: str,
-    places: DeviceMap | None,
-    dtype: str,
-    options: Mapping[str, Any],
-) -> Any:
+def _model(place: Place, device: str, places: DeviceMap | None, dtype: str) -> Any:
     """The model at a place, spread or split if that is asked for."""
-    config = AutoConfig.from_pretrained(place, **options)
-    attention = attention_options(config, options["trust_remote_code"])
-    read = partial(_read, place, config, dtype, options)
+    config = place.read(AutoConfig)
+    attention = attention_options(config, place.trusted)
+    read = partial(_read, place, config, dtype)
     if places is not None:
-        return read_spread(read, _checked_map(config, places, options), attention)
+        return read_spread(read, _checked_map(config, places, place), attention)
     if is_split(device):
-        return read_split(read, config, options, attention, device)
+        return read_split(read, config, place, attention, device)
     return read(attention)
 
 
-def _source(model: Any, place: str | Path, options: Mapping[str, Any]) -> Source:
+def _source(model: Any, place: Place) -> Source:
     """The files of a model that is whole on one device."""
-    folder = Path(place)
-    folders = [folder, folder / options["subfolder"]] if folder.is_dir() else []
-    return Source(model, [*dict.fromkeys(folders)], str(place))
+    folders = [place.folder, place.folder / place.subfolder] if place.folder.is_dir() else []
+    return Source(model, [*dict.fromkeys(folders)], str(place.name))
 
 
-def _place(name: str | Path) -> tuple[str | Path, dict[str, str]]:
-    """The folder of a model, or its name on the hub, and transformers' option for a GGUF file.
+def _place(name: str | Path, trusted: bool) -> Place:
+    """The folder of a model, or its name on the hub, and the name of a GGUF file.
 
     Raises:
         ModelError: if it is another file, or several GGUF files.
@@ -164,28 +156,26 @@ def _place(name: str | Path) -> tuple[str | Path, dict[str, str]]:
     except InputError as error:
         raise ModelError(f"{str(name)!r} can't be loaded: {error}") from error
     if gguf is not None:
-        return gguf.parent, {GGUF: gguf.name}
+        return Place(gguf.parent, trusted=trusted, gguf=gguf.name)
     if Path(place).is_file():
         raise ModelError(
             "Expected a Hugging Face model name, a folder with config.json and weights or a GGUF "
             f"file, got the file {str(name)!r}. Name a folder."
         )
-    return place, {}
+    return Place(place, trusted=trusted)
 
 
-def _checked_map(
-    config: PreTrainedConfig, places: DeviceMap, options: Mapping[str, Any]
-) -> str | dict[str, Any]:
+def _checked_map(config: PreTrainedConfig, places: DeviceMap, place: Place) -> str | dict[str, Any]:
     """A device map with a place for every part of the model that a configuration makes."""
-    if GGUF in options:
+    if place.gguf is not None:
         raise InputError(
             "Expected safetensors files for --device auto or device_map, got a GGUF file, whose "
             "weights are unpacked in memory. Convert it, or load it on one device"
         )
     if not isinstance(places, str):
-        for place in {*places.values()} - {DISK}:
-            _device(f"cuda:{place}" if isinstance(place, int) else str(place))
-    kind = _model_class(config, trusted=options["trust_remote_code"])
+        for each in {*places.values()} - {DISK}:
+            _device(f"cuda:{each}" if isinstance(each, int) else str(each))
+    kind = _model_class(config, place.trusted)
     if is_compact(config) and kind is not AutoModel:
         kind = compact_class(kind)
     with torch.device("meta"):
@@ -205,26 +195,26 @@ def _checked(place: str | Path) -> str:
     return inside
 
 
-def _why_not(name: str, place: str | Path, error: Exception, options: Mapping[str, Any]) -> str:
+def _why_not(name: str, place: Place, error: Exception) -> str:
     """Why a model can't be loaded."""
-    config = f"{options['subfolder']}/config.json".removeprefix("/")
+    config = place.file("config.json")
     if _TRUST in str(error):
-        return f"{name!r} can't be loaded: {_needs_trust(place, config)}"
-    if isinstance(error, OSError) and (missing := missing_code(place, config)):
+        return f"{name!r} can't be loaded: {_needs_trust(place.name, config)}"
+    if isinstance(error, OSError) and (missing := missing_code(place.name, config)):
         return f"{name!r} can't be loaded: {missing}"
     why = reason(error).rstrip(".")
     if "ignore_mismatched_sizes" in why:  # transformers logs which
-        why = _mismatch(place, options) or why
-    why = unknown_value(Path(place), error) or why
-    if not Path(place).exists() and isinstance(error, OSError):
+        why = _mismatch(place) or why
+    why = unknown_value(place.folder, error) or why
+    if not place.folder.exists() and isinstance(error, OSError):
         return (
             f"Expected a folder or a Hugging Face model name, but there is no folder {name!r} "
             f"here, and no model of that name could be fetched from the hub: {why}. Check the path "
             "or the name."
         )
-    if GGUF in options:
+    if place.gguf is not None:
         return f"Expected a whole GGUF file, but {name!r} can't be read: {why}. Download it again."
-    is_folder = Path(place).is_dir()
+    is_folder = place.folder.is_dir()
     advice = "Copy or save it again." if is_folder else "Check the name or the path."
     return (
         "Expected a Hugging Face model name or a folder with config.json and weights, but "
@@ -242,12 +232,12 @@ def _needs_trust(place: str | Path, file: str) -> str:
     )
 
 
-def _mismatch(place: str | Path, options: Mapping[str, Any]) -> str | None:
+def _mismatch(place: Place) -> str | None:
     """The first tensor of a folder that does not fit its configuration; None if it is not found."""
     with suppress(Exception):  # the error that is being explained comes first
-        config = AutoConfig.from_pretrained(place, **options)
-        kind = _model_class(config, trusted=options["trust_remote_code"])
-        return first_mismatch(Path(place, options["subfolder"]), kind, config)
+        config = place.read(AutoConfig)
+        kind = _model_class(config, place.trusted)
+        return first_mismatch(place.folder / place.subfolder, kind, config)
     return None
 
 
@@ -275,40 +265,33 @@ def _weights_folder(place: str | Path) -> str:
         return ""
 
 
-def _read(
-    place: str | Path,
-    config: PreTrainedConfig,
-    dtype: str,
-    options: Mapping[str, Any],
-    attention: Mapping[str, Any],
-) -> Any:
-    if GGUF in options:
-        return read_gguf(Path(place), config, dtype, options)
-    stock = _model_class(config, trusted=options["trust_remote_code"])
+def _read(place: Place, config: PreTrainedConfig, dtype: str, attention: Mapping[str, Any]) -> Any:
+    if place.gguf is not None:
+        return read_gguf(place, config, dtype)
+    stock, folder = _model_class(config, place.trusted), place.folder
     if is_compact(config):
         if stock is AutoModel:
             name = next(iter(config.architectures or []), "none")
             raise ModelError(
                 f"expected a class of transformers, got {name}. With that class, "
-                f"headcount.models.compact_class({name}).from_pretrained({str(place)!r}) loads it."
+                f"headcount.models.compact_class({name}).from_pretrained({str(folder)!r}) loads it."
             )
-        model = load_compact(place, stock, config, dtype, attention)
-        check_plan_file(Path(place), config.head_plan)
-        _warn_of_lapsed(Path(place))
-        warn_of_dense_numbers(model, Path(place))
+        model = load_compact(place.name, stock, config, dtype, attention)
+        check_plan_file(folder, config.head_plan)
+        _warn_of_lapsed(folder)
+        warn_of_dense_numbers(model, folder)
         return model
     with torch.random.fork_rng(devices=[]):
         # Weights that are drawn because they are missing are the same in every run.
         torch.default_generator.manual_seed(0)
-        model, info = stock.from_pretrained(
-            place, dtype=dtype, output_loading_info=True, **options, **attention, **unpacked(config)
-        )
-    _warn_of_missing(place, type(model), sorted(info["missing_keys"]))
+        more = {**attention, **unpacked(config)}
+        model, info = place.read(stock, dtype=dtype, output_loading_info=True, **more)
+    _warn_of_missing(place.name, type(model), sorted(info["missing_keys"]))
     names = config.architectures or []
     if stock is AutoModel and names and _auto_class_of_code(config, names) is not None:
-        if not options["trust_remote_code"]:
+        if not place.trusted:
             warnings.warn(
-                f"{place}: its config names {names[0]}, which comes with it as Python files. "
+                f"{place.name}: its config names {names[0]}, which comes with it as Python files. "
                 f"Without --trust-remote-code it is read as transformers' {type(model).__name__}",
                 stacklevel=3,
             )
@@ -362,7 +345,7 @@ def _auto_class_of_code(config: PreTrainedConfig, names: Sequence[str]) -> Any:
     return None if auto is None else getattr(transformers, auto)
 
 
-def _tokenizer(name: str | Path, options: Mapping[str, Any]) -> Tokenizer | None:
+def _tokenizer(place: Place) -> Tokenizer | None:
     """The tokenizer of a text model; None for models of pixels or sound, which have none.
 
     It follows the settings of a sentence-transformers folder.
@@ -371,27 +354,27 @@ def _tokenizer(name: str | Path, options: Mapping[str, Any]) -> Tokenizer | None
     special tokens and turns every text into unknown ones.
     """
     try:
-        tokenizer = AutoTokenizer.from_pretrained(name, **options)
+        tokenizer = place.read(AutoTokenizer)
     except Exception as error:  # Marian needs its files; tokenizers raises nothing more specific
-        _warn_of_tokenizer(str(name), options["subfolder"], error)
+        _warn_of_tokenizer(place, error)
         return None
     if not isinstance(limit := tokenizer.model_max_length, int | float) or limit < 1:
         raise ModelError(
             f"Expected a number of tokens as model_max_length in the tokenizer_config.json of "
-            f"{name}, got {limit!r}."
+            f"{place.name}, got {limit!r}."
         )
     usual = {*tokenizer.get_vocab()} - {*tokenizer.get_added_vocab()}
     if len(usual - {*tokenizer.all_special_tokens}) <= 1:
         return None
     with suppress(NotLookedUpError):
-        follow_settings(tokenizer, str(name))
+        follow_settings(tokenizer, str(place.name))
     return tokenizer
 
 
-def _warn_of_tokenizer(name: str, folder: str, error: Exception) -> None:
+def _warn_of_tokenizer(place: Place, error: Exception) -> None:
     """Warn that an existing tokenizer can't be read, and why."""
-    file = f"{folder}/tokenizer_config.json".removeprefix("/")
-    if is_saved(name, file):
+    name, file = str(place.name), place.file("tokenizer_config.json")
+    if place.has("tokenizer_config.json"):
         why = _needs_trust(name, file) if _TRUST in str(error) else reason(error)
         why = (missing_code(name, file) or why) if isinstance(error, OSError) else why
         warnings.warn(f"{name}: its tokenizer can't be read and is ignored: {why}", stacklevel=4)

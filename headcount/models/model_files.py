@@ -3,9 +3,9 @@
 import json
 import struct
 import warnings
-from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 from huggingface_hub import _CACHED_NO_EXIST, hf_hub_download, try_to_load_from_cache
 from huggingface_hub.errors import (
@@ -80,18 +80,51 @@ def is_saved(name: str, file: str) -> bool:
         return False
 
 
+@final
+@dataclass(frozen=True)
+class Place:
+    """Where the files of a model are, and how transformers reads them."""
+
+    name: str | Path
+    """A folder, or a name on the hub."""
+    subfolder: str = ""
+    """The folder inside it of weights and tokenizer."""
+    trusted: bool = False
+    """Whether code that comes with the model may run."""
+    gguf: str | None = None
+    """Name of the GGUF file that holds the model; None for other files."""
+
+    @property
+    def folder(self) -> Path:
+        """The folder, which is not there for a name on the hub."""
+        return Path(self.name)
+
+    def read(self, kind: Any, **options: Any) -> Any:
+        """What a class of transformers reads there."""
+        if self.gguf is not None:
+            options["gguf_file"] = self.gguf
+        return kind.from_pretrained(
+            self.name, subfolder=self.subfolder, trust_remote_code=self.trusted, **options
+        )
+
+    def has(self, file: str) -> bool:
+        """Whether there is a file beside the weights, as far as that can be looked up."""
+        return is_saved(str(self.name), self.file(file))
+
+    def file(self, name: str) -> str:
+        """The path of a file beside the weights, from the folder or the root on the hub."""
+        return f"{self.subfolder}/{name}".removeprefix("/")
+
+
 PROCESSOR_CONFIGS = ("processor_config.json", "preprocessor_config.json")
 """Files with the settings of a processor of images, or of images and texts."""
 
 
-def warn_of_processor(
-    name: str | Path, options: Mapping[str, Any], what: str, error: Exception
-) -> None:
+def warn_of_processor(place: Place, what: str, error: Exception) -> None:
     """Warn that an existing processor can't be read, and why."""
-    files = (f"{options['subfolder']}/{each}".removeprefix("/") for each in PROCESSOR_CONFIGS)
-    if any(is_saved(str(name), file) for file in files):
+    if any(map(place.has, PROCESSOR_CONFIGS)):
         warnings.warn(
-            f"{name}: its {what} can't be read and is ignored: {reason(error)}", stacklevel=4
+            f"{place.name}: its {what} can't be read and is ignored: {reason(error)}", stacklevel=4
         )
 
 

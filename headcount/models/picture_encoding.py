@@ -6,7 +6,6 @@ torchvision for them; where that is missing, the processor is put together witho
 
 from collections.abc import Mapping
 from inspect import signature
-from pathlib import Path
 from typing import Any
 
 from transformers import (
@@ -22,7 +21,7 @@ from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
 from headcount.core import ModelError
 from headcount.corpora import PictureEncoder
 from headcount.models.loaded import Loaded
-from headcount.models.model_files import warn_of_processor
+from headcount.models.model_files import Place, warn_of_processor
 from headcount.models.sound_tower import hears_beside_text
 
 
@@ -77,34 +76,34 @@ def picture_encoder(loaded: Loaded, values: Mapping[str, Any] | None = None) -> 
     return PictureEncoder(loaded.processor, loaded.tokenizer, *asked)
 
 
-def picture_processor(
-    model: PreTrainedModel, name: str | Path, options: Mapping[str, Any]
-) -> Any | None:
+def picture_processor(model: PreTrainedModel, place: Place) -> Any | None:
     """The processor beside a model of texts and pictures; None for others, and if none is saved."""
     if not reads_pictures(model):
         return None
     try:
         try:
-            found = AutoProcessor.from_pretrained(name, backend="pil", **options)
+            found = place.read(AutoProcessor, backend="pil")
         except ImportError:  # videos need torchvision
-            found = _without_videos(name, options)
+            found = _without_videos(place)
     except Exception as error:  # damaged files raise errors of many kinds
-        warn_of_processor(name, options, "processor", error)
+        warn_of_processor(place, "processor", error)
         return None
     return found if isinstance(found, ProcessorMixin) else None
 
 
-def _without_videos(name: str | Path, options: Mapping[str, Any]) -> Any | None:
+def _without_videos(place: Place) -> Any | None:
     """A processor of texts and pictures alone, from what is saved of it."""
-    kind: Any = PROCESSOR_MAPPING.get(type(AutoConfig.from_pretrained(name, **options)), None)
+    kind: Any = PROCESSOR_MAPPING.get(type(place.read(AutoConfig)), None)
     if kind is None:
         return None
-    settings, _ = kind.get_processor_dict(name, **options)
+    settings, _ = kind.get_processor_dict(
+        place.name, subfolder=place.subfolder, trust_remote_code=place.trusted
+    )
     parts = ("image_processor", "video_processor", "feature_extractor", "processor_class")
     return without_videos(
         kind,
-        AutoImageProcessor.from_pretrained(name, backend="pil", **options),
-        AutoTokenizer.from_pretrained(name, **options),
+        place.read(AutoImageProcessor, backend="pil"),
+        place.read(AutoTokenizer),
         **{key: each for key, each in settings.items() if key not in (*parts, "auto_map")},
     )
 

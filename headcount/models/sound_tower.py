@@ -5,10 +5,9 @@ end are masked. Its transcript is not read.
 """
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from inspect import signature
-from pathlib import Path
 from typing import Any, final
 
 import numpy as np
@@ -20,6 +19,7 @@ from transformers.masking_utils import create_bidirectional_mask
 from headcount.core import ModelError
 from headcount.corpora import Recording
 from headcount.models.loaded import Loaded
+from headcount.models.model_files import Place
 from headcount.models.speech import Spectrograms
 from headcount.tap import input_device
 
@@ -30,14 +30,12 @@ def hears_beside_text(model: PreTrainedModel) -> bool:
     return taken and not model.config.is_encoder_decoder
 
 
-def sound_processor(
-    model: PreTrainedModel, name: str | Path, options: Mapping[str, Any]
-) -> Any | None:
+def sound_processor(model: PreTrainedModel, place: Place) -> Any | None:
     """The processor beside a model of texts and sound; None for others, and if none is saved."""
     if not hears_beside_text(model):
         return None
     try:
-        found = AutoProcessor.from_pretrained(name, **options)
+        found = place.read(AutoProcessor)
     except Exception:  # none is saved, or it is damaged; where sound is given, it is missed
         return None
     return found if isinstance(found, ProcessorMixin) else None

@@ -26,7 +26,7 @@ from transformers.distributed.configuration_utils import DistributedConfig
 
 from headcount.core import InputError, ModelError, amount, is_alone, processes, work_together
 from headcount.models.compact_checkpoint import is_compact
-from headcount.models.gguf_file import OPTION as GGUF
+from headcount.models.model_files import Place
 from headcount.tap import check_divides, holder_of, input_device, is_spread, weight_away
 
 TP: Final = "tp"
@@ -60,15 +60,15 @@ def _size(device: str) -> int:
     return size if colon else every
 
 
-def _check_can_split(config: PreTrainedConfig, options: Mapping[str, Any]) -> None:
+def _check_can_split(config: PreTrainedConfig, place: Place) -> None:
     """Check that a model can be split over the processes of this run."""
     if is_alone():
         raise InputError(
             "Expected several processes for --device tp, which splits every layer over them, got "
             "one. Start them with torchrun --nproc-per-node N"
         )
-    if GGUF in options or is_compact(config):
-        kind = "a GGUF file" if GGUF in options else "a compact model, whose layers differ in heads"
+    if place.gguf is not None or is_compact(config):
+        kind = "a GGUF file" if place.gguf else "a compact model, whose layers differ in heads"
         raise InputError(
             f"Expected safetensors files of a whole model for --device tp, got {kind}. Load it on "
             "one device"
@@ -78,7 +78,7 @@ def _check_can_split(config: PreTrainedConfig, options: Mapping[str, Any]) -> No
 def read_split(
     read: Callable[[Mapping[str, Any]], PreTrainedModel],
     config: PreTrainedConfig,
-    options: Mapping[str, Any],
+    place: Place,
     attention: Mapping[str, Any],
     device: str,
 ) -> PreTrainedModel:
@@ -88,17 +88,17 @@ def read_split(
     layer, on a GPU of its own if there are any.
 
     Args:
-        read: reads a model with options beside those that it has.
+        read: reads a model with transformers' options.
         config: its configuration.
-        options: the options that it has.
-        attention: those that choose its attention.
+        place: where it is.
+        attention: the options that choose its attention.
         device: `tp`, or `tp:N`.
 
     Raises:
         InputError: if there is one process, or it is a GGUF file or a compact model.
         ModelError: if its heads can't be shared equally.
     """
-    _check_can_split(config, options)
+    _check_can_split(config, place)
     size = _size(device)
     check_divides(config, size)
     split = _Copies(tp_size=size, dp_replicate_size=processes().num_processes // size)

@@ -30,7 +30,7 @@ from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
 
 from headcount.core import Head, Heads, InputError, ModelError, Plan, amount, read_json
 from headcount.models.compact_checkpoint import is_compact
-from headcount.models.model_files import place_of, tensors_in
+from headcount.models.model_files import Place, place_of, tensors_in
 from headcount.models.sentence_transformer import transformer_folder
 from headcount.tap import positions_of
 
@@ -237,8 +237,7 @@ class Stated:
         with suppress(Exception):
             place = place_of(name)
             inside = transformer_folder(str(place)) if Path(place).is_dir() else ""
-            options = {"subfolder": inside, "trust_remote_code": trust_remote_code}
-            config = AutoConfig.from_pretrained(place, **options)
+            config = Place(place, inside, trust_remote_code).read(AutoConfig)
             text = config.get_text_config()
             return cls(name, grids_of(config), positions_of(text))
         return cls(name)

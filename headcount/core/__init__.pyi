@@ -218,3 +218,4 @@ from .wording import is_unicode as is_unicode
 from .wording import latex as latex
 from .wording import shortened as shortened
 from .wording import visible as visible
+from .wording import with_article as with_article

@@ -225,9 +225,7 @@ def _is_locked(opened: int, named: Path) -> bool:
     try:
         fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        raise InputError(
-            f"Another process is writing {named}. Wait until it ends, or name another folder."
-        ) from error
+        raise _busy(named, None) from error
     except OSError:  # NFS locks no folders, other network file systems nothing
         return False
     return True

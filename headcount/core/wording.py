@@ -41,6 +41,15 @@ def _sign(character: str) -> str:
     return "\u2421" if number == 0x7F else chr(0x2400 + number) if number < 32 else "\ufffd"
 
 
+def with_article(noun: str) -> str:
+    """A noun behind its article.
+
+    >>> with_article("image"), with_article("text")
+    ('an image', 'a text')
+    """
+    return f"{'an' if noun[0] in 'AEIOUaeiou' else 'a'} {noun}"
+
+
 def amount(number: int, noun: str) -> str:
     """A number of things.
 

@@ -137,12 +137,11 @@ class MetricChange:
     @property
     def cells(self) -> tuple[str, str, str, str, str]:
         """Both numbers, the change with its 95 % interval, and p, as tables show them."""
-        low, high = map(numbers.effect, self.interval)
         return (
             numbers.effect(self.before),
             numbers.effect(self.after),
             numbers.change(self.change),
-            numbers.UNKNOWN if math.isnan(self.low) else f"{low} to {high}",
+            numbers.ends(*self.interval, numbers.effect),
             numbers.probability(p_beside(self.p, self.low, self.high)),
         )
 

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from torch import nn
 from transformers import PreTrainedModel
 
-from headcount.core import InputError, ModelError, work_together
+from headcount.core import InputError, ModelError, with_article, work_together
 from headcount.tap.anatomy import Anatomy
 from headcount.tap.placement import head_group, weight_away
 
@@ -59,7 +59,7 @@ def check_is_model(model: object) -> None:
         )
     if isinstance(model, str):
         advice = "Pass the result of headcount.load(...), which reads names and folders."
-    raise InputError(f"Expected a transformers model, got {_article(kind)} {kind}. {advice}")
+    raise InputError(f"Expected a transformers model, got {with_article(kind)}. {advice}")
 
 
 def _has_virtual_tokens(model: object) -> bool:
@@ -96,7 +96,7 @@ def _check_is_whole(model: PreTrainedModel) -> None:
         sharder = "DeepSpeed (ZeRO-3)"
     if sharder is not None:
         raise ModelError(
-            f"Expected a model that is whole in this process, got {_article(kind)} {kind} sharded "
+            f"Expected a model that is whole in this process, got {with_article(kind)} sharded "
             f"by {sharder}: each process holds a part of every weight. Pass the model before it "
             "was sharded."
         )
@@ -105,7 +105,7 @@ def _check_is_whole(model: PreTrainedModel) -> None:
         return
     if any("DTensor" in _class_names(each) for each in model.parameters()):
         raise ModelError(
-            f"Expected a model that is whole in this process, got {_article(kind)} {kind} split "
+            f"Expected a model that is whole in this process, got {with_article(kind)} split "
             "over several by parallelize_module: each process has some of the heads, and counts "
             "them from 0. Load it with device='tp' or transformers' tp_plan."
         )
@@ -142,7 +142,3 @@ def _is_compiled(module: nn.Module) -> bool:
 def _class_names(one: object) -> set[str]:
     """Names of an object's classes; to import those of FSDP and DTensor takes time."""
     return {base.__name__ for base in type(one).__mro__}
-
-
-def _article(noun: str) -> str:
-    return "an" if noun[0] in "AEIOUaeiou" else "a"

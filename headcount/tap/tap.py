@@ -226,10 +226,14 @@ class Tap:
 
     def _heard(self, layer: AttentionLayer, output: Tensor) -> Tensor:
         """The heads' outputs after the functions that hear them, of this tap and those outside."""
+        output = self._returned(layer, output)
+        return output if self._outer is None else self._outer._heard(layer, output)
+
+    def _returned(self, layer: AttentionLayer, output: Tensor) -> Tensor:
         for returned in self._returning:
             new = returned(layer, output)
             output = output if new is None else new
-        return output if self._outer is None else self._outer._heard(layer, output)
+        return output
 
     def _gated(
         self, layer: AttentionLayer, output: Tensor, value: Tensor, mask: Tensor | None
@@ -288,10 +292,7 @@ class Tap:
             output = given.unflatten(-1, (layer.num_heads, layer.head_dim))
             gate = self._gate(layer, output)
             output = output if gate is None else output * gate
-            for returned in self._returning:
-                new = returned(layer, output)
-                output = output if new is None else new
-            return output.flatten(-2)
+            return self._returned(layer, output).flatten(-2)
 
         with ExitStack() as stack:
             stack.enter_context(projections.counting())

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final
 
-from headcount.core import omitted
+from headcount.core import omitted, with_article
 
 ALL = "all"
 """Name of all relations together, with roots."""
@@ -119,9 +119,9 @@ def relation_words(relation: str, words: LinkWords | None = None) -> str:
     ('subject of a verb', 'oblique nominal of a verb')
     """
     if words is not None:
-        return f"{words.key} of {_a(words.query)}"
+        return f"{words.key} of {with_article(words.query)}"
     pair = _pair(relation)
-    return f"{pair[0]} of {_a(pair[1])}" if pair else ""
+    return f"{pair[0]} of {with_article(pair[1])}" if pair else ""
 
 
 def relation_target(relation: str, direction: str, words: LinkWords | None = None) -> str:
@@ -146,11 +146,11 @@ def relation_target(relation: str, direction: str, words: LinkWords | None = Non
         dependent, head = words.query, words.key
     match direction:
         case "head->dependent" | "key->query":
-            return f"the {dependent} of {_a(head)}"
+            return f"the {dependent} of {with_article(head)}"
         case "dependent->head" | "query->key":
-            return f"the {head} of {_a(dependent)}"
+            return f"the {head} of {with_article(dependent)}"
         case "head<-dependent" | "key<-query":
-            return f"the {head} of {_a(dependent)}, as the word that looks at it most"
+            return f"the {head} of {with_article(dependent)}, as the word that looks at it most"
         case _:
             raise AssertionError(f"no head is asked for the direction {direction!r}")
 
@@ -168,7 +168,3 @@ def relation_label(relation: str, direction: str, words: LinkWords | None = None
     short = LINK_DIRECTIONS.get(direction, (direction, ""))[0]
     nouns = {"query": words.query, "key": words.key}
     return f"{relation}, {' '.join(nouns.get(each, each) for each in short.split())}"
-
-
-def _a(noun: str) -> str:
-    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"

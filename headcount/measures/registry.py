@@ -155,7 +155,7 @@ def further_columns(measures: Sequence[type[Sums]]) -> dict[str, ColumnEntry]:
 
 def further_measures(measures: Iterable[type[Sums]]) -> list[type[Sums]]:
     """The measures that are not ours."""
-    return [each for each in measures if each.__module__.partition(".")[0] != "headcount"]
+    return [each for each in measures if measure_origin(each) != OURS]
 
 
 def _check_new(measure: type[Sums], others: Sequence[type[Sums]]) -> None:

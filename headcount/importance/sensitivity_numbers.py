@@ -68,6 +68,7 @@ from headcount.tap import (
     examined,
     heard,
     input_device,
+    on_gradient,
 )
 from headcount.tasks import Task, TaskBatch, check_examples_fit
 
@@ -206,7 +207,7 @@ class _Reacting:
 
     def hear(self, layer: AttentionLayer, output_BQHD: Tensor) -> None:
         """Ask for the gradient of the heads' outputs."""
-        output_BQHD.register_hook(partial(self._reduce, layer))
+        on_gradient(output_BQHD, partial(self._reduce, layer))
 
     def _reduce(self, layer: AttentionLayer, slope_BQHD: Tensor) -> None:
         """Add |dL/dA| of a layer, once its outputs' gradient is known."""

@@ -13,6 +13,7 @@ from .changes import arguments_heard as arguments_heard
 from .changes import evaluating as evaluating
 from .changes import exact_products as exact_products
 from .changes import intercepted as intercepted
+from .changes import on_gradient as on_gradient
 from .changes import product_precision as product_precision
 from .changes import replaced as replaced
 from .changes import without_cache as without_cache

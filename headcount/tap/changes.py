@@ -12,7 +12,7 @@ from inspect import signature
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from transformers import PreTrainedModel
 
@@ -74,6 +74,11 @@ def replaced(module: nn.Module, output: Any) -> Iterator[None]:
             del module.forward
         else:
             module.forward = before
+
+
+def on_gradient(tensor: Tensor, reduce: Callable[[Tensor], None]) -> None:
+    """Call a function once with the gradient of a tensor, when a backward pass reaches it."""
+    tensor.register_hook(reduce)
 
 
 def _before_hook(module: nn.Module, before: Before) -> Any:
